@@ -24,6 +24,31 @@ Blame = Literal["program", "environment", "node", "fabric", "scheduler", "user"]
 and with which software and settings. node: a machine and what is in it. fabric: what is between machines. scheduler:
 who gives and takes machines. user: a person ended or stopped it."""
 BLAMES: tuple[Blame, ...] = get_args(Blame)
+USUAL_BLAME: Mapping[Class, Blame] = {
+    "config": "user",
+    "dependency-mismatch": "environment",
+    "device-lost": "node",
+    "disk-full": "node",
+    "download": "environment",
+    "driver": "node",
+    "file-missing": "environment",
+    "image": "environment",
+    "import": "environment",
+    "launcher": "user",
+    "limits": "environment",
+    "name-resolution": "environment",
+    "no-device": "environment",
+    "node-lost": "node",
+    "permission": "environment",
+    "port": "environment",
+    "rdma": "environment",
+    "rendezvous": "environment",
+    "route": "environment",
+    "scheduler": "user",
+    "shared-memory": "environment",
+    "time-limit": "scheduler",
+}
+"""Whom a remedy of a class means that names nobody; of the other classes the program."""
 Restart = Literal["as it is", "elsewhere", "after a fix", "not decided"]
 """Whether starting the job again helps. as it is: nothing was wrong with it. elsewhere: on other nodes. after a fix:
 it fails again until something is changed. not decided: that depends on what is not known."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 
-from gpudoctor.cause import Blame, Fix, Judged, Restart
+from gpudoctor.cause import USUAL_BLAME, Blame, Fix, Judged, Restart
 from gpudoctor.command import Command
 from gpudoctor.fault_classes import Class
 
@@ -17,7 +17,8 @@ from gpudoctor.fault_classes import Class
 class Remedy:
     """`words`: patterns of the message, of which one must fit; their named groups are values for `fix`. `types`: names
     of the exceptions that may say it; none: any. `lines`: it may also be a line that no exception wrote, of a shell or
-    a compiler. `kind`, `blame`, `restart`: as in `gpudoctor.cause`; no kind: the message is judged as without it.
+    a compiler. `kind`, `blame`, `restart`: as in `gpudoctor.cause` (no blame: whom its kind blames there); no kind: the
+    message is judged as without it.
     `sample` and `counter` are its test: "Type: message", or a line.
     """
 
@@ -29,7 +30,7 @@ class Remedy:
         fix: str,
         commands: tuple[Command, ...] = (),
         kind: Class | None = None,
-        blame: Blame = "program",
+        blame: Blame | None = None,
         restart: Restart = "after a fix",
         types: tuple[str, ...] = (),
         lines: bool = False,
@@ -39,7 +40,7 @@ class Remedy:
     ) -> None:
         self.id = id
         self.fix = Fix(fix, commands)
-        self.judged = Judged(kind, blame, restart) if kind else None
+        self.judged = Judged(kind, blame or USUAL_BLAME.get(kind, "program"), restart) if kind else None
         self.types, self.lines, self.source = frozenset(types), lines, source
         self.samples = (sample,) if isinstance(sample, str) else sample
         self.counters = (counter,) if isinstance(counter, str) else counter

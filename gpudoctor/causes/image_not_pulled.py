@@ -23,9 +23,8 @@ CAUSE = Cause(
     ),
     variants={
         "rate": Fix(
-            "The registry lets no more be pulled for now: wait, log in (imagePullSecrets, docker login), or pull "
-            "from a "
-            "mirror or a registry of your own.",
+            "The registry lets no more be pulled for now: wait, log in (imagePullSecrets, docker login), or pull from "
+            "a mirror or a registry of your own.",
         ),
         "room": Fix(
             "The node's disk has no room for the image: remove images there (crictl rmi --prune, docker system prune), "
@@ -42,8 +41,7 @@ CAUSE = Cause(
         ),
         "damaged": Fix(
             "A layer came in another size or with another digest than the manifest says: pull again; where it stays "
-            "so, "
-            "a proxy or cache between hands out a broken copy (go past it), or the image is to be pushed again.",
+            "so, a proxy or cache between hands out a broken copy (go past it), or the image is to be pushed again.",
         ),
         "platform": Fix(
             "The image is there, and not for the node's processor: build it for that platform (docker buildx build "
@@ -52,8 +50,7 @@ CAUSE = Cause(
         ),
         "unreached": Fix(
             "The node does not reach the registry: look at its network, name resolution and proxy (the daemon reads "
-            "its "
-            "own HTTPS_PROXY and NO_PROXY), or take a mirror that it reaches.",
+            "its own HTTPS_PROXY and NO_PROXY), or take a mirror that it reaches.",
         ),
         "login": Fix(
             "The registry shows that image to nobody without a (better) login: compare its name, and give the pod a "

@@ -9,15 +9,12 @@ TOLD = {
     ),
     "brought": "{how}. In the environment of all nodes, with the Python that starts the ranks.",
     "part": (
-        "{package} is installed and has no {module}: its release is another than the program was written for, it "
-        "was "
-        "built without that extension (reinstall it where nvcc and torch are of one CUDA), or a folder of the "
-        "same name "
-        "comes first on Python's path."
+        "{package} is installed and has no {module}: its release is another than the program was written for, it was "
+        "built without that extension (reinstall it where nvcc and torch are of one CUDA), or a folder of the same "
+        "name comes first on Python's path."
     ),
     "own-module": (
-        "{name} is a folder or file of the program itself, and Python does not look there: start it in the "
-        "program's "
+        "{name} is a folder or file of the program itself, and Python does not look there: start it in the program's "
         "folder (python -m), put that into PYTHONPATH, or pip install -e it; another package of this name that is "
         "installed is in its way."
     ),

@@ -38,11 +38,9 @@ CAUSE = Cause(
             (command("ip -brief address"),),
         ),
         "unknown name": (
-            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address. "
-            "Where torchrun "
-            "itself announced that name (its host's, a pod's), start it with --local-addr and an address that "
-            "the others "
-            "reach."
+            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address. Where "
+            "torchrun itself announced that name (its host's, a pod's), start it with --local-addr and an address that "
+            "the others reach."
         ),
         "any-name": Fix(
             "Write the name that was asked for into DNS or /etc/hosts of the node that asks, or give an address in its "
@@ -53,9 +51,8 @@ CAUSE = Cause(
             "hostfile or the launcher's list of hosts."
         ),
         "reset": Fix(
-            "Something took the connection and closed it: rank 0 ended (its own log says why), another program "
-            "has that "
-            "port, or a proxy stands between: in Kubernetes a service mesh's, which the pods' annotation "
+            "Something took the connection and closed it: rank 0 ended (its own log says why), another program has "
+            "that port, or a proxy stands between: in Kubernetes a service mesh's, which the pods' annotation "
             "sidecar.istio.io/inject: 'false' keeps out.",
             (command("ss -ltnp"),),
         ),

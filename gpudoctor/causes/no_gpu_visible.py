@@ -93,9 +93,8 @@ CAUSE = Cause(
         "no-room": Fix("Make room where the container's file system is kept ({reason}).", (command("df -h"),)),
         "denied": Fix(
             "nvidia-container-cli may not open what it needs ({reason}): look for SELinux or AppArmor (ausearch -m "
-            "avc, "
-            "dmesg), at the modes of that path, and whether the runtime runs without root: then set no-cgroups = true "
-            "in /etc/nvidia-container-runtime/config.toml, or use CDI.",
+            "avc, dmesg), at the modes of that path, and whether the runtime runs without root: then set no-cgroups = "
+            "true in /etc/nvidia-container-runtime/config.toml, or use CDI.",
             (command("sudo dmesg --ctime | grep -iE 'denied|avc'"),),
         ),
         "nvml": Fix(

@@ -44,17 +44,14 @@ CAUSE = Cause(
     ),
     variants={
         "launch-credential": Fix(
-            "The node does not take the job's credential: munge there has another key or is not running, or its "
-            "clock is "
-            "off by minutes (or the step waited longer than the credential holds). Compare the clocks, and the key, "
-            "with "
-            "the controller's; until then leave the node out (--exclude).",
+            "The node does not take the job's credential: munge there has another key or is not running, or its clock "
+            "is off by minutes (or the step waited longer than the credential holds). Compare the clocks, and the key, "
+            "with the controller's; until then leave the node out (--exclude).",
             (command("date; munge -n | unmunge | head -n 3"), command("systemctl status munge chronyd")),
         ),
         "launch-prolog": Fix(
             "The site's prolog failed on that node, which SLURM drains then: slurmd's log there has its output (a "
-            "mount, "
-            "a GPU check, a full disk). Leave the node out (--exclude) and tell who runs the cluster.",
+            "mount, a GPU check, a full disk). Leave the node out (--exclude) and tell who runs the cluster.",
             (command("sinfo --list-reasons"),),
         ),
         "launch-layout": Fix(

@@ -12,8 +12,7 @@ CAUSE = Cause(
     like=("program-error",),
     fix=Fix(
         "Raise the limit of open files to 65536 or more before the ranks start. Where tensors of DataLoader workers "
-        "hold "
-        "them: torch.multiprocessing.set_sharing_strategy('file_system'), or fewer workers.",
+        "hold them: torch.multiprocessing.set_sharing_strategy('file_system'), or fewer workers.",
         (command("ulimit -n 65536"),),
     ),
     variants={

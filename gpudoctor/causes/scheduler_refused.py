@@ -60,20 +60,17 @@ CAUSE = Cause(
         ),
         "pod-taint": Fix(
             "Give the pod a toleration for the taint that the nodes have ({reason}), as the cluster's other GPU jobs "
-            "do "
-            "(tolerations: key, operator: Exists, effect), or have the taint taken away.",
+            "do (tolerations: key, operator: Exists, effect), or have the taint taken away.",
             (command("kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"),),
         ),
         "pod-volume": Fix(
             "The pod waits for its volume ({reason}): make the claim that it names, in its namespace, with a storage "
-            "class "
-            "that exists; a volume that is bound to one zone or node keeps the pod there.",
+            "class that exists; a volume that is bound to one zone or node keeps the pod there.",
             (command("kubectl get pvc,pv,storageclass"),),
         ),
         "pod-selector": Fix(
-            "No node has the labels that the pod's nodeSelector or affinity wants ({reason}): compare them with "
-            "those of "
-            "the nodes, or take them out.",
+            "No node has the labels that the pod's nodeSelector or affinity wants ({reason}): compare them with those "
+            "of the nodes, or take them out.",
             (command("kubectl get nodes --show-labels"),),
         ),
         "admission": Fix(

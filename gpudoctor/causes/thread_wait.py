@@ -18,9 +18,8 @@ CAUSE = Cause(
         "queue-wait",
     ),
     fix=Fix(
-        "Look at the stacks of the other threads, and at exceptions of threads that have ended "
-        "(threading.excepthook); give waits a timeout, and do not wait for a task from within a task of "
-        "the same executor."
+        "Look at the stacks of the other threads, and at exceptions of threads that have ended (threading.excepthook); "
+        "give waits a timeout, and do not wait for a task from within a task of the same executor."
     ),
     variants={
         "executor": (

@@ -55,8 +55,7 @@ CAUSE = Cause(
         "extension": Fix(
             "{package} was built for another torch, CUDA or C++ library than are installed: install it again for these "
             "(python -m pip install --force-reinstall --no-cache-dir --no-build-isolation '{package}'), or a release "
-            "whose "
-            "wheel names this torch, the same on all nodes; take foreign folders out of LD_LIBRARY_PATH.",
+            "whose wheel names this torch, the same on all nodes; take foreign folders out of LD_LIBRARY_PATH.",
             (command("gpudoctor check pytorch nccl"),),
         ),
         "cxx": Fix(

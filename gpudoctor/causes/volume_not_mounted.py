@@ -23,8 +23,7 @@ CAUSE = Cause(
     variants={
         "helper": Fix(
             "The node has no helper that mounts this kind of file system: install it on the nodes (nfs-common on "
-            "Debian "
-            "and Ubuntu, nfs-utils on Red Hat and Amazon Linux; the client of Lustre, CIFS or the cloud).",
+            "Debian and Ubuntu, nfs-utils on Red Hat and Amazon Linux; the client of Lustre, CIFS or the cloud).",
             (command("ls /sbin/mount.*"),),
         ),
         "denied": Fix(
@@ -39,14 +38,12 @@ CAUSE = Cause(
         "no-export": Fix("The file server has no such folder or export: compare the path, or make it there."),
         "csi": Fix(
             "The driver of that storage (CSI) does not run on the node: look at its daemon set there, and at its "
-            "taints "
-            "and labels.",
+            "taints and labels.",
             (command("kubectl get csidrivers,csinodes"),),
         ),
         "attached": Fix(
             "Another node still holds the volume, which only one may hold (ReadWriteOnce): end the pod there, wait "
-            "until "
-            "it is detached, or take a volume that several may hold (ReadWriteMany).",
+            "until it is detached, or take a volume that several may hold (ReadWriteMany).",
             (command("kubectl get volumeattachments"),),
         ),
         "host-path": Fix(

@@ -38,10 +38,9 @@ CAUSE = Cause(
             (command("ip -brief address"), command("env | grep ^NCCL_")),
         ),
         "gloo-list": Fix(
-            "GLOO_SOCKET_IFNAME takes names of interfaces only, and {interface} is NCCL's way to exclude some: "
-            "name the "
-            "interface that leads to the other nodes (of several, with commas), or unset it; NCCL_SOCKET_IFNAME may "
-            "keep its list.",
+            "GLOO_SOCKET_IFNAME takes names of interfaces only, and {interface} is NCCL's way to exclude some: name "
+            "the interface that leads to the other nodes (of several, with commas), or unset it; NCCL_SOCKET_IFNAME "
+            "may keep its list.",
             (command("ip -brief address"), command("ip route get 1.1.1.1")),
         ),
         "known": (

@@ -43,10 +43,8 @@ OF_A_BUILD = lazy_re(
 SET_TO = lazy_re(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<value>\S{1,80})")
 INTERFACE = (
     "NCCL_SOCKET_IFNAME is {value} there, and no interface of that node fits it: write the name of one that leads to "
-    "the "
-    "other nodes (^ before names excludes these, = means exactly that name, any other sign is part of the name), or "
-    "take "
-    "it out; an exclusion list excludes lo too."
+    "the other nodes (^ before names excludes these, = means exactly that name, any other sign is part of the name), "
+    "or take it out; an exclusion list excludes lo too."
 )
 OF_PIP = lazy_re(
     r"metadata-generation-failed|Getting requirements to build|error originates from a subprocess, and is likely"

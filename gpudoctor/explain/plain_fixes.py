@@ -66,10 +66,8 @@ TO_PRINT: Mapping[str, str] = {
 """By the exception, what tells more at the line of the program that raised it."""
 OF_RELEASE = (
     " Where nobody here has set it so (a model's, a checkpoint's or a project's own file does), the installed "
-    "{package} "
-    "is of another release than that was written for: take a newer one (python -m pip install --upgrade '{package}', "
-    "or "
-    "pull its sources)."
+    "{package} is of another release than that was written for: take a newer one (python -m pip install --upgrade "
+    "'{package}', or pull its sources)."
 )
 OF_RELEASE_OF_ANY = (
     " Where it is not misspelt, what says so is older than what it was given: take a newer release of it."

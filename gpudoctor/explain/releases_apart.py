@@ -61,10 +61,8 @@ def _of_hook(first: str) -> OfRelease | None:
     return OfRelease(
         span.package,
         f"transformers {span.first} hands {span.name} to {call}, and {span.before} did not yet; the class that "
-        f"replaces "
-        f"that method has the signature of before: give it {span.name}=None at its end (or **kwargs), take a newer "
-        f"release "
-        f"of the package whose class it is, or python -m pip install 'transformers<={span.before}'",
+        f"replaces that method has the signature of before: give it {span.name}=None at its end (or **kwargs), take a "
+        f"newer release of the package whose class it is, or python -m pip install 'transformers<={span.before}'",
     )
 
 

@@ -47,10 +47,9 @@ def rounds_apart(waits: Sequence[Wait], facts: Facts) -> list[Candidate]:
     first = min(waits, key=lambda wait: wait.moment.line)
     summary = (
         f"{ranks_text(ahead)} had come to {_word(facts.said_last[ahead[0]])} {high} with {launched[ahead[0]]} "
-        f"collectives, {ranks_text(behind)} to {low} with {launched[behind[0]]}: "
-        f"{ranks_text(few)} {'has' if len(few) == 1 else 'have'} "
-        f"{'left one out' if few is ahead else 'made one more'}; {ranks_text([wait.rank for wait in waits])} waited in "
-        f"{said(first)}"
+        f"collectives, {ranks_text(behind)} to {low} with {launched[behind[0]]}: {ranks_text(few)} "
+        f"{'has' if len(few) == 1 else 'have'} {'left one out' if few is ahead else 'made one more'}; "
+        f"{ranks_text([wait.rank for wait in waits])} waited in {said(first)}"
     )
     evidence = (facts.said_last[ahead[0]], facts.said_last[behind[0]], *(wait.line for wait in waits))
     # Which layers take part in a backward pass is no decision of the program's own code.

@@ -79,8 +79,7 @@ def _of_command(line: str, text: str) -> str:
             if given
             else (
                 f"The container was started without its GPUs: {words[0]} run --gpus all ... (NVIDIA's container "
-                f"toolkit on "
-                "the host makes it known)."
+                "toolkit on the host makes it known)."
             )
         )
     return ""

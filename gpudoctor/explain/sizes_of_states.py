@@ -67,9 +67,8 @@ def of_sizes(texts: Iterable[str]) -> str:
     if all(OF_VOCABULARY.search(each.name) for each in found):
         return (
             f"The file has {there} rows of vocabulary and the model {here}: model.resize_token_embeddings({there}) "
-            f"before "
-            "these weights or this adapter are loaded, with the tokenizer that was saved beside them; or take the base "
-            "model that they were trained on."
+            "before these weights or this adapter are loaded, with the tokenizer that was saved beside them; or take "
+            "the base model that they were trained on."
         )
     if all(OF_HEAD.search(each.name) for each in found):
         names = " and ".join(dict.fromkeys(each.name for each in found))

@@ -38,14 +38,11 @@ WITHOUT: Mapping[str, str] = {
 FROM_GIT = "{name} is installed from its sources, and PyPI's package of that name, if any, is another: {how}"
 BROUGHT: Mapping[str, str] = {
     "distutils": "Python took distutils away in 3.12: python -m pip install setuptools brings one in its place, or "
-    "start "
-    "with Python 3.11",
+    "start with Python 3.11",
     "pkg_resources": "pkg_resources is of setuptools, which newer environments do not have and whose newest releases "
-    "no "
-    "longer hold it: python -m pip install 'setuptools<81'",
+    "no longer hold it: python -m pip install 'setuptools<81'",
     "tkinter": "tkinter is the system's own package (Debian, Ubuntu: python3-tk; conda has it); on nodes without a "
-    "screen "
-    "take matplotlib's Agg (MPLBACKEND=Agg)",
+    "screen take matplotlib's Agg (MPLBACKEND=Agg)",
     **{
         name: FROM_GIT.format(name=name, how=how)
         for name, how in {
@@ -65,8 +62,7 @@ BROUGHT: Mapping[str, str] = {
             "diff_gaussian_rasterization": "python -m pip install --no-build-isolation the "
             "submodules/diff-gaussian-rasterization of the project (git submodule update --init --recursive brings it)",
             "MultiScaleDeformableAttention": "run make.sh in the project's models/ops (or pixel_decoder/ops), where "
-            "nvcc "
-            "and torch are of one CUDA",
+            "nvcc and torch are of one CUDA",
             "pointnet2_ops": "python -m pip install --no-build-isolation the project's pointnet2_ops_lib",
             "taming": "python -m pip install -e "
             "git+https://github.com/CompVis/taming-transformers.git#egg=taming-transformers",
@@ -103,11 +99,9 @@ BROUGHT: Mapping[str, str] = {
     "from torchvision.transforms.functional, take a newer release of what imports it (basicsr, gfpgan), or "
     "torchvision 0.16 with its torch",
     "numpy._core": "numpy._core is NumPy 2's name for numpy.core: the pickle or .npy that is read was written under "
-    "NumPy "
-    "2. python -m pip install --upgrade 'numpy>=2' (1.26 reads it too), or write it again under NumPy 1",
+    "NumPy 2. python -m pip install --upgrade 'numpy>=2' (1.26 reads it too), or write it again under NumPy 1",
     "torch._six": "torch 2.0 took torch._six away: take a newer release of what imports it (an old DeepSpeed, timm, "
-    "apex "
-    "or repository), or torch 1.13; in code of your own `inf` is torch.inf, and string_classes is str",
+    "apex or repository), or torch 1.13; in code of your own `inf` is torch.inf, and string_classes is str",
     "triton.ops": "triton took ops away in 3.2 (torch 2.6): take a newer release of what imports it (bitsandbytes: "
     "python -m pip install --upgrade 'bitsandbytes>=0.45.1'), or the torch before, with triton 3.1",
     "mmcv._ext": "this mmcv has no compiled operators (mmcv-lite, or a build without them): python -m pip uninstall "
@@ -124,21 +118,17 @@ BROUGHT: Mapping[str, str] = {
     "DeepSpeed asks for it only in a process that no launcher started: start by deepspeed or torchrun, which set RANK "
     "and WORLD_SIZE, and it needs none",
     "torchtext.legacy": "torchtext took legacy away in 0.12: rewrite what uses Field and BucketIterator, or take "
-    "torchtext "
-    "0.11 with torch 1.10",
+    "torchtext 0.11 with torch 1.10",
     "pytorch_lightning.metrics": "Lightning took metrics away in 1.5: python -m pip install torchmetrics, and import "
-    "from "
-    "there",
+    "from there",
     "pytorch_lightning.utilities.distributed": "Lightning 2.0 took utilities.distributed away: import rank_zero_only "
-    "from "
-    "pytorch_lightning.utilities.rank_zero, or take pytorch-lightning<2",
+    "from pytorch_lightning.utilities.rank_zero, or take pytorch-lightning<2",
     **dict.fromkeys(
         ("sklearn.externals.joblib", "sklearn.externals.six"),
         "scikit-learn took externals.joblib and externals.six away in 0.23: import joblib and six themselves",
     ),
     "tensorflow.contrib": "TensorFlow 2 has no contrib: the program was written for TensorFlow 1 (tensorflow<2, with "
-    "Python "
-    "3.7 at most), or take a release of it for 2",
+    "Python 3.7 at most), or take a release of it for 2",
 }
 
 

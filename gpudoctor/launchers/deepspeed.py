@@ -71,9 +71,8 @@ def write(plan: LaunchPlan) -> Emission:
             text = "".join(f"{variable.name}={variable.value}\n" for variable in kept)
             files.append(EmittedFile(ENVIRONMENT_FILE, text))
             notes.append(
-                f"{ENVIRONMENT_FILE} belongs into the folder in which deepspeed is started: its lines are set on "
-                f"every node, where otherwise only {'*, '.join(EXPORTED)}* of the head's shell arrive. It takes no "
-                "comments."
+                f"{ENVIRONMENT_FILE} belongs into the folder in which deepspeed is started: its lines are set on every "
+                f"node, where otherwise only {'*, '.join(EXPORTED)}* of the head's shell arrive. It takes no comments."
             )
             notes += [f"{variable.name}: {variable.reason}" for variable in kept if variable.reason]
         notes += [
@@ -97,8 +96,7 @@ def write(plan: LaunchPlan) -> Emission:
         ]
         notes.append(
             "Where there is no ssh between the nodes, start the same on every node with --no_ssh --node_rank=K: "
-            "without_ssh_node0.sh to "
-            f"without_ssh_node{len(plan.nodes) - 1}.sh, which -o DIR writes."
+            f"without_ssh_node0.sh to without_ssh_node{len(plan.nodes) - 1}.sh, which -o DIR writes."
         )
     elif by_hand:
         blocks += _without_ssh(plan)

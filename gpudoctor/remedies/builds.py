@@ -19,7 +19,6 @@ REMEDIES = (
         ),
         commands=(command("ls -d /usr/local/cuda*"), *TOOLKIT),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch/utils/cpp_extension.py (_join_cuda_home); deepspeed op_builder/builder.py; mamba-ssm",
         sample=(
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
@@ -45,7 +44,6 @@ REMEDIES = (
         ),
         commands=TOOLKIT,
         kind="dependency-mismatch",
-        blame="environment",
         source="deepspeed/ops/op_builder/builder.py (assert_no_cuda_mismatch); torch/utils/cpp_extension.py "
         "(CUDA_MISMATCH_MESSAGE)",
         sample=(
@@ -71,7 +69,6 @@ REMEDIES = (
         ),
         commands=(command("sudo apt-get install --yes build-essential"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch/utils/cpp_extension.py (check_compiler_is_gcc); setuptools/distutils unixccompiler.py; triton "
         "runtime/build.py",
         sample=(
@@ -90,7 +87,6 @@ REMEDIES = (
         ),
         commands=(command("gcc --version"), command("nvcc --version")),
         kind="dependency-mismatch",
-        blame="environment",
         source="CUDA toolkit include/crt/host_config.h",
         sample=(
             "/usr/local/cuda/include/crt/host_config.h:132:2: error: #error -- unsupported GNU version! gcc versions "
@@ -107,7 +103,6 @@ REMEDIES = (
         ),
         commands=(command('python -c "import torch; print(torch.__version__, torch.version.cuda)"'),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch distributed/distributed_c10d.py (_new_process_group_helper)",
         sample="RuntimeError: Distributed package doesn't have NCCL built in",
         counter="RuntimeError: the package is not built",
@@ -125,7 +120,6 @@ REMEDIES = (
         ),
         commands=(command("nvcc --version"), command('python -c "import torch; print(torch.version.cuda)"')),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch utils/cpp_extension.py (_run_ninja_build)",
         sample="RuntimeError: Error building extension 'fused_optim'",
         counter="RuntimeError: the extension was built",
@@ -144,7 +138,6 @@ REMEDIES = (
             "CUDA toolkit's lib64/stubs."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="binutils ld/ldfile.c, ld/ldmain.c (undefined_symbol); gcc, Environment Variables (LIBRARY_PATH)",
         sample=(
             "/usr/bin/ld: cannot find -lcublas: No such file or directory",
@@ -182,7 +175,6 @@ REMEDIES = (
         ),
         commands=(command("ds_report"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="deepspeed op_builder/builder.py (OpBuilder.jit_load)",
         sample="RuntimeError: Unable to JIT load the async_io op due to it not being compatible due to "
         "hardware/software issue. None",
@@ -198,7 +190,6 @@ REMEDIES = (
             "remove an old one by ssh-keygen -R HOST."
         ),
         kind="permission",
-        blame="environment",
         source="OpenSSH sshconnect.c (verify_host_key)",
         sample="pdsh@head: n2: Host key verification failed.",
         counter="Host key added to known hosts.",
@@ -213,7 +204,6 @@ REMEDIES = (
         ),
         commands=(command("srun --mpi=list"),),
         kind="launcher",
-        blame="user",
         source="slurm src/interfaces/mpi.c, common/plugin.c",
         sample="srun: error: Couldn't find the specified plugin name for mpi/pmix_v5 looking at all files",
         counter="srun: error: Couldn't find the program",
@@ -229,7 +219,6 @@ REMEDIES = (
         ),
         commands=(command("unset SLURM_CPUS_PER_TASK"),),
         kind="config",
-        blame="user",
         source="slurm src/srun/opt.c",
         sample="srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=4 != "
         "SLURM_TRES_PER_TASK=cpu=8",
@@ -260,7 +249,6 @@ REMEDIES = (
         ),
         commands=(command("findmnt -o TARGET,OPTIONS"),),
         kind="permission",
-        blame="environment",
         source="bash execute_cmd.c (shell_execve), dash exec.c (shellexec)",
         sample=(
             "/var/spool/slurmd/job81/slurm_script: line 9: /home/u/env/bin/accelerate: Permission denied",
@@ -281,7 +269,6 @@ REMEDIES = (
             "there (libnvrtc, libtorch), install the torchcodec that was built for this torch and its CUDA."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="torchcodec _core/ops.py (load_torchcodec_shared_libraries)",
         sample="RuntimeError: Could not load libtorchcodec. Likely causes:",
         counter="RuntimeError: libtorchcodec was loaded",

@@ -14,11 +14,9 @@ REMEDIES = (
         words=rf"^'(?P<name>{ENTRIES})'$",
         types=("KeyError",),
         fix=(
-            "Where a checkpoint is read there, it has no entry '{name}': it was written without (published "
-            "weights hold no "
-            "state of an optimizer), or by another program. Load only its weights and begin the training anew, "
-            "or resume from one "
-            "that the training itself saved; print its keys."
+            "Where a checkpoint is read there, it has no entry '{name}': it was written without (published weights "
+            "hold no state of an optimizer), or by another program. Load only its weights and begin the training anew, "
+            "or resume from one that the training itself saved; print its keys."
         ),
         kind="checkpoint",
         source="Python's KeyError at what torch.load gave; torch/optim/optimizer.py; Lightning's and others' entries",
@@ -48,11 +46,9 @@ REMEDIES = (
             r"failed finding central directory",
         ),
         fix=(
-            "The file is cut off or damaged: its job ended while it wrote, the disk was full, or the copy or "
-            "download was "
-            "broken off. Take the checkpoint before it, or fetch it again; save under another name and rename "
-            "it, so that "
-            "none is seen half. gpudoctor checkpoint FILE tells what is left."
+            "The file is cut off or damaged: its job ended while it wrote, the disk was full, or the copy or download "
+            "was broken off. Take the checkpoint before it, or fetch it again; save under another name and rename it, "
+            "so that none is seen half. gpudoctor checkpoint FILE tells what is left."
         ),
         kind="checkpoint",
         source="torch caffe2/serialize/inline_container.cc, csrc/serialization.cpp (doRead)",
@@ -66,9 +62,8 @@ REMEDIES = (
         "no-checkpoint",
         words=r"invalid load key, '(?P<key>[^'\n]{1,8})'",
         fix=(
-            "The file begins with '{key}' and is no checkpoint: '<' is a web page that was downloaded in its "
-            "place, 'v' a "
-            "pointer of git-lfs, '{{' a JSON file. Look at its first bytes and its size, and fetch it again."
+            "The file begins with '{key}' and is no checkpoint: '<' is a web page that was downloaded in its place, "
+            "'v' a pointer of git-lfs, '{{' a JSON file. Look at its first bytes and its size, and fetch it again."
         ),
         commands=LFS,
         kind="checkpoint",
@@ -84,9 +79,8 @@ REMEDIES = (
             r"(?P<what>HeaderTooLarge|MetadataIncompleteBuffer)",
         ),
         fix=(
-            "The file is a pointer of git-lfs in place of the weights, or was not fetched to its end: fetch it "
-            "again. A "
-            "size of some hundred bytes is a pointer's; MetadataIncompleteBuffer means that bytes are missing."
+            "The file is a pointer of git-lfs in place of the weights, or was not fetched to its end: fetch it again. "
+            "A size of some hundred bytes is a pointer's; MetadataIncompleteBuffer means that bytes are missing."
         ),
         commands=LFS,
         kind="checkpoint",
@@ -134,8 +128,7 @@ REMEDIES = (
         ),
         kind="checkpoint",
         source="deepspeed/runtime/zero/stage_1_and_2.py (_load_legacy_checkpoint)",
-        sample="deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used a DP world "
-        "size of "
+        sample="deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used a DP world size of "
         "16 but the current world size is 8.",
         counter="ZeRORuntimeException: gradients are not partitioned",
     ),

@@ -20,11 +20,9 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The queue's share of that resource is in use: wait, ask for less or of another flavour, end own "
-            "workloads of "
-            "that queue, or have its quota or borrowing limit raised (GPUs of jobs that ended long ago may "
-            "still be counted: "
-            "delete these)."
+            "The queue's share of that resource is in use: wait, ask for less or of another flavour, end own workloads "
+            "of that queue, or have its quota or borrowing limit raised (GPUs of jobs that ended long ago may still be "
+            "counted: delete these)."
         ),
         commands=(command("kubectl get clusterqueues,localqueues,workloads --all-namespaces"),),
         kind="quota",
@@ -67,7 +65,6 @@ REMEDIES = (
         fix="Name a queue that is there and open, in the job's namespace; who runs the cluster opens it.",
         commands=(command("kubectl get localqueues --all-namespaces"),),
         kind="scheduler",
-        blame="user",
         source="kueue pkg/queue, pkg/controller/core",
         sample="LocalQueue user-queue doesn't exist",
         counter="queue gpu is open",
@@ -79,10 +76,8 @@ REMEDIES = (
         lines=True,
         fix=(
             "The plugin offers no RDMA device, because the card's device files are not all there: load ib_umad, "
-            "ib_uverbs and "
-            "rdma_ucm on that node, and look whether its driver (MOFED or the kernel's) and the plugin's "
-            "configuration fit "
-            "the card."
+            "ib_uverbs and rdma_ucm on that node, and look whether its driver (MOFED or the kernel's) and the plugin's "
+            "configuration fit the card."
         ),
         commands=(command("ls /dev/infiniband; ibv_devices"),),
         kind="rdma",
@@ -103,12 +98,10 @@ REMEDIES = (
         fix=(
             "The pod uses a secondary network and does not ask for its device: name the network's resource among its "
             "requests and limits, as the network's definition (k8s.v1.cni.cncf.io/resourceName) calls it, and a "
-            "definition "
-            "that is in the pod's namespace."
+            "definition that is in the pod's namespace."
         ),
         commands=(command("kubectl get network-attachment-definitions --all-namespaces"),),
         kind="config",
-        blame="user",
         source="k8snetworkplumbingwg sriov-cni pkg/config, multus-cni pkg/k8sclient",
         sample="SRIOV-CNI failed to load netconf: LoadConf(): VF pci addr is required",
         counter="Add net1 [10.1.2.3/24] from ml/roce",
@@ -119,9 +112,8 @@ REMEDIES = (
         r"|find)\b[^\n]{0,40}\bVF\b",
         lines=True,
         fix=(
-            "The virtual function of the network card is not prepared on that node: its GUID, P_Key or driver "
-            "is not set "
-            "(ib-kubernetes, the SR-IOV operator's policy, opensm with virtualization); look at the operator's "
+            "The virtual function of the network card is not prepared on that node: its GUID, P_Key or driver is not "
+            "set (ib-kubernetes, the SR-IOV operator's policy, opensm with virtualization); look at the operator's "
             "state there."
         ),
         commands=(command("kubectl get sriovnetworknodestates --all-namespaces"),),
@@ -160,14 +152,12 @@ REMEDIES = (
         lines=True,
         fix=(
             "What brings the GPU into the container fails on that node: the driver is not loaded or its files "
-            "(/dev/nvidia*) are "
-            "not there or not to be mounted (user namespaces); nvidia-smi must work on the host, and the "
-            "toolkit be set up "
-            "for this runtime (nvidia-ctk runtime configure, or CDI: nvidia-ctk cdi generate)."
+            "(/dev/nvidia*) are not there or not to be mounted (user namespaces); nvidia-smi must work on the host, "
+            "and the toolkit be set up for this runtime (nvidia-ctk runtime configure, or CDI: nvidia-ctk cdi "
+            "generate)."
         ),
         commands=(command("nvidia-smi; ls -l /dev/nvidia*"),),
         kind="driver",
-        blame="node",
         source="NVIDIA container toolkit; cri-o, crun and runc (libcontainer rootfs_linux.go)",
         sample=(
             "container create failed: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
@@ -187,12 +177,10 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The registry is not reached from that machine: look at its network, name resolution and proxy (the "
-            "daemon reads "
-            "its own HTTPS_PROXY and NO_PROXY), or take a mirror that it reaches, or load the image from a file."
+            "The registry is not reached from that machine: look at its network, name resolution and proxy (the daemon "
+            "reads its own HTTPS_PROXY and NO_PROXY), or take a mirror that it reaches, or load the image from a file."
         ),
         kind="image",
-        blame="environment",
         restart="not decided",
         source="Go net/http, net; moby, containerd and BuildKit (resolver)",
         sample='failed to do request: Head "https://nvcr.io/v2/nvidia/pytorch/manifests/24.02-py3": net/http: '
@@ -205,9 +193,8 @@ REMEDIES = (
         r"\bIncompatible (?:Slurm )?plugin\b|\bplugin_load_from_file: dlopen\b",
         lines=True,
         fix=(
-            "A plugin of SLURM does not load on that node: install the library that it wants there (for PMIx "
-            "the release that "
-            "SLURM was built with), of SLURM's own version, and start slurmd again."
+            "A plugin of SLURM does not load on that node: install the library that it wants there (for PMIx the "
+            "release that SLURM was built with), of SLURM's own version, and start slurmd again."
         ),
         kind="dependency-mismatch",
         blame="node",
@@ -222,9 +209,8 @@ REMEDIES = (
         r"\bhas low (?:real_memory|socket|cpu|tmp_disk)\w{0,20}\b|\bLow (?:RealMemory|TmpDisk|socket|CPUs)\b",
         lines=True,
         fix=(
-            "The node has less than slurm.conf says (a GPU or memory that failed, or a wrong line): leave it "
-            "out, compare "
-            "`slurmd -C` and nvidia-smi there with the configuration, and resume it then."
+            "The node has less than slurm.conf says (a GPU or memory that failed, or a wrong line): leave it out, "
+            "compare `slurmd -C` and nvidia-smi there with the configuration, and resume it then."
         ),
         commands=(command("sinfo --list-reasons"),),
         kind="scheduler",
@@ -242,9 +228,8 @@ REMEDIES = (
         r"\bcannot find name for (?:user|group) ID \d",
         lines=True,
         fix=(
-            "That node does not know the user: its directory service (LDAP, SSSD, NIS) does not answer, or his "
-            "account is not "
-            "there; clear the job's error state when it does, and leave the node out until then."
+            "That node does not know the user: its directory service (LDAP, SSSD, NIS) does not answer, or his account "
+            "is not there; clear the job's error state when it does, and leave the node out until then."
         ),
         commands=(command("getent passwd $USER"),),
         kind="scheduler",
@@ -265,9 +250,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The scheduler ended the job, which held more memory than it had asked for: ask for more (--mem, -l "
-            "mem=, -l "
-            "h_vmem=, request_memory), or hold less at once; without a request the queue's default holds."
+            "The scheduler ended the job, which held more memory than it had asked for: ask for more (--mem, -l mem=, "
+            "-l h_vmem=, request_memory), or hold less at once; without a request the queue's default holds."
         ),
         kind="host-memory",
         blame="user",
@@ -300,7 +284,6 @@ REMEDIES = (
         fix="The scheduler ended the job at its limit of time: ask for more, or save checkpoints and start it "
         "again from these.",
         kind="time-limit",
-        blame="scheduler",
         restart="as it is",
         source="Maui and Moab (MJobCheckLimits); Grid Engine",
         sample="job 81 exceeded WALLTIME usage hard limit (7215 > 7200)",
@@ -318,7 +301,6 @@ REMEDIES = (
         lines=True,
         fix="The job's node failed or went away: start it again without that node, from the last checkpoint.",
         kind="node-lost",
-        blame="node",
         restart="elsewhere",
         source="slurm src/slurmctld/job_mgr.c; condor_event.cpp; github.com/cBio/cbio-cluster/issues/187; AWS Batch",
         sample="job preempted (node failure)",
@@ -332,7 +314,6 @@ REMEDIES = (
         fix="The job is held: correct what the reason names ({why}), and release it (condor_release).",
         commands=(command("condor_q -hold"),),
         kind="scheduler",
-        blame="user",
         source="HTCondor src/condor_utils/condor_event.cpp",
         sample="012 (1187.000.000) 2026-05-01 10:11:12 Job was held.",
         counter="001 (1187.000.000) 2026-05-01 10:11:12 Job executing on host: <10.0.0.4:9618>",
@@ -344,7 +325,6 @@ REMEDIES = (
         lines=True,
         fix="No node of this cluster can ever hold the request: ask for what one has.",
         kind="scheduler",
-        blame="user",
         source="flux-sched; AWS Batch job status reasons",
         sample="flux-run: ERROR: job.exception type=alloc severity=0 unsatisfiable request",
         counter="job.state ALLOCATED",
@@ -356,7 +336,6 @@ REMEDIES = (
         fix="The image could not be pulled there: look at its name, its tag, the role's rights on the registry, "
         "and the way to it.",
         kind="image",
-        blame="environment",
         source="Amazon ECS stopped-task error codes; Azure Machine Learning",
         sample="Reason: CannotPullContainerError: pull image manifest has been retried 1 time(s): image not found",
         counter="CannotStartContainerError",

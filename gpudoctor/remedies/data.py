@@ -10,8 +10,7 @@ REMEDIES = (
         words=r"^(?P<what>Expecting value|Extra data|Unterminated string|Expecting \S{1,60}(?: \S{1,20}){0,5}): "
         r"line (?P<line>\d{1,9}) column",
         fix=(
-            "What was read is no JSON at its line {line} ({what}): a file that is empty or was not written to "
-            "its end, "
+            "What was read is no JSON at its line {line} ({what}): a file that is empty or was not written to its end, "
             "a page in place of the file, a manifest that wants one object a line (JSONL) and holds an empty line or "
             "one list. Print that line; python -m json.tool FILE names it too."
         ),
@@ -44,8 +43,7 @@ REMEDIES = (
         ),
         fix=(
             "The samples of a batch differ in size: bring them to one in the data set (resize, crop or pad; "
-            "convert('RGB') for channels; padding and truncation for tokens), or pad them in a collate_fn of "
-            "your own. "
+            "convert('RGB') for channels; padding and truncation for tokens), or pad them in a collate_fn of your own. "
             "num_workers=0 names the sample."
         ),
         kind="data",
@@ -66,8 +64,7 @@ REMEDIES = (
             r"has no samples|dataset is empty|found 0 (?:images|files|samples)",
         ),
         fix=(
-            "The data set is empty on that rank: look at its folder, pattern and split as that node sees them, "
-            "and at "
+            "The data set is empty on that rank: look at its folder, pattern and split as that node sees them, and at "
             "what filters it (class names that differ from the annotation's, a minimum size); print len(dataset) "
             "before the loader."
         ),
@@ -110,9 +107,8 @@ REMEDIES = (
         "cut-image",
         words=r"image file is truncated|broken data stream when reading image file|Truncated File Read",
         fix=(
-            "An image file is cut off: find it by opening each once (PIL's Image.verify), and copy it again or "
-            "leave it "
-            "out; ImageFile.LOAD_TRUNCATED_IMAGES = True reads what is there."
+            "An image file is cut off: find it by opening each once (PIL's Image.verify), and copy it again or leave "
+            "it out; ImageFile.LOAD_TRUNCATED_IMAGES = True reads what is there."
         ),
         kind="data",
         source="Pillow PIL/ImageFile.py (load)",
@@ -135,10 +131,8 @@ REMEDIES = (
         "bad-json-row",
         words=r"JSON parse error: (?P<what>[^\n]{1,120}?) in row (?P<row>\d+)",
         fix=(
-            "Row {row} (of the block, from 0) of a JSON lines file cannot be read ({what}): one whole object "
-            "stands on "
-            "each line there. `python -m json.tool --json-lines FILE` names the first bad line; repair or leave "
-            "it out."
+            "Row {row} (of the block, from 0) of a JSON lines file cannot be read ({what}): one whole object stands on "
+            "each line there. `python -m json.tool --json-lines FILE` names the first bad line; repair or leave it out."
         ),
         kind="data",
         source="Apache Arrow cpp/src/arrow/json/parser.cc",
@@ -149,13 +143,11 @@ REMEDIES = (
         "shared-descriptors",
         words=(r"received \d+ items of ancdata", r"Too many open files\. Communication with the workers"),
         fix=(
-            "The DataLoader's workers hand over each tensor by a file descriptor, and the limit is reached: "
-            "raise it, or "
-            "torch.multiprocessing.set_sharing_strategy('file_system') at the beginning; keep no batches in lists."
+            "The DataLoader's workers hand over each tensor by a file descriptor, and the limit is reached: raise it, "
+            "or torch.multiprocessing.set_sharing_strategy('file_system') at the beginning; keep no batches in lists."
         ),
         commands=(command("ulimit -n 65536"),),
         kind="limits",
-        blame="environment",
         source="Python multiprocessing/reduction.py (recvfds); torch/utils/data/dataloader.py (_try_get_data)",
         sample=(
             "RuntimeError: received 0 items of ancdata",
@@ -167,33 +159,27 @@ REMEDIES = (
         "shared-object",
         words=r"unable to open shared memory object <[^>\n]{1,200}> in (?:read-write|read-only) mode(?!: No space)",
         fix=(
-            "A worker could not make or find its piece of shared memory: as a rule the limit of open files is "
-            "reached "
+            "A worker could not make or find its piece of shared memory: as a rule the limit of open files is reached "
             "(raise it, or torch.multiprocessing.set_sharing_strategy('file_system')), or /dev/shm is full, or the "
             "process that had made it has ended; fewer workers need less of all."
         ),
         commands=(command("ulimit -n 65536"), command("df -h /dev/shm")),
         kind="shared-memory",
-        blame="environment",
         source="torch aten MapAllocator.cpp (before 1.9 without the errno)",
         sample="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode",
-        counter="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode: No space "
-        "left on "
+        counter="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode: No space left on "
         "device (28)",
     ),
     Remedy(
         "no-mapping",
         words=r"unable to mmap \d+ bytes from file <[^>\n]{1,200}>: Cannot allocate memory",
         fix=(
-            "The process may hold no more mappings (vm.max_map_count), and each tensor that a worker hands over "
-            "is one, or "
-            "memory or /dev/shm is full: raise the number on the node, keep no batches in lists, and take fewer "
-            "workers or "
-            "a smaller prefetch_factor."
+            "The process may hold no more mappings (vm.max_map_count), and each tensor that a worker hands over is "
+            "one, or memory or /dev/shm is full: raise the number on the node, keep no batches in lists, and take "
+            "fewer workers or a smaller prefetch_factor."
         ),
         commands=(command("sudo sysctl -w vm.max_map_count=262144"), command("df -h /dev/shm")),
         kind="shared-memory",
-        blame="environment",
         source="torch aten MapAllocator.cpp; the kernel's mm/mmap.c (sysctl_max_map_count)",
         sample="RuntimeError: unable to mmap 4096 bytes from file </torch_71_2>: Cannot allocate memory (12)",
         counter="RuntimeError: unable to mmap 4096 bytes from file </torch_71_2>: No such file or directory (2)",
@@ -219,6 +205,7 @@ REMEDIES = (
             "add_special_tokens({{'pad_token': '[PAD]'}}) and then model.resize_token_embeddings(len(tokenizer))."
         ),
         kind="config",
+        blame="program",
         source="transformers tokenization_utils_base.py (_get_padding_truncation_strategies)",
         sample="ValueError: Asking to pad but the tokenizer does not have a padding token.",
         counter="ValueError: the tokenizer does not have a mask token",
@@ -244,7 +231,6 @@ REMEDIES = (
             '("NAME",) or ["NAME"]: a name in round brackets without the comma stays a string.'
         ),
         kind="config",
-        blame="user",
         source="detectron2/data/catalog.py",
         sample="KeyError: \"Dataset 't' is not registered! Available datasets are: cells_train, cells_val\"",
         counter="KeyError: \"Data set 'cells' is not there\"",
@@ -263,7 +249,6 @@ REMEDIES = (
             "to import`, that import is what to mend: try it alone."
         ),
         kind="config",
-        blame="user",
         source="detectron2/data/catalog.py; mmcv/utils/registry.py",
         sample=(
             "KeyError: \"Dataset 'cells' is not registered! Available datasets are: coco_2017_train\"",

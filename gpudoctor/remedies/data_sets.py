@@ -15,7 +15,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade datasets"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="datasets features/features.py (generate_from_dict): 4.0 has List, 3.6 has not",
         sample="ValueError: Feature type 'List' not found. Available feature types: ['Value', 'ClassLabel']",
         counter="ValueError: Feature type 'Words' not found. Available feature types: ['Value']",
@@ -30,10 +29,8 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade datasets"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="datasets builder.py (as_dataset); fsspec 2023.10 implementations/local.py (protocol is a tuple), "
-        "utils.py "
-        "(glob_translate)",
+        "utils.py (glob_translate)",
         sample=(
             "NotImplementedError: Loading a dataset cached in a LocalFileSystem is not supported.",
             "ValueError: Invalid pattern: '**' can only be an entire path component",
@@ -49,7 +46,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade datasets"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="Apache Arrow 21.0.0's release notes; datasets features/features.py: 2.14.4 uses it, 2.14.7 does not",
         sample="AttributeError: module 'pyarrow' has no attribute 'PyExtensionType'. Did you mean: 'ExtensionType'?",
         counter="AttributeError: module 'pyarrow' has no attribute 'Type'",
@@ -77,8 +73,7 @@ REMEDIES = (
         fix=(
             "The function of a batched map gives back {got} rows for {want}, and the old columns stand beside them: "
             "dataset.map(..., batched=True, remove_columns=dataset.column_names), so that only the new ones are left, "
-            "or "
-            "give as many rows in each column as came in."
+            "or give as many rows in each column as came in."
         ),
         kind="data",
         source="pyarrow table.cc (Table::Validate); datasets arrow_writer.py (write_batch)",
@@ -99,8 +94,7 @@ REMEDIES = (
         restart="not decided",
         source="datasets utils/py_utils.py (iflatmap_unordered)",
         sample="RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, "
-        "disable "
-        "multiprocessing.",
+        "disable multiprocessing.",
         counter="RuntimeError: One of the processes ended",
     ),
     Remedy(
@@ -112,7 +106,6 @@ REMEDIES = (
             "eval_strategy ('steps' or 'epoch'), and of steps save_steps a multiple of eval_steps; or leave it out."
         ),
         kind="config",
-        blame="user",
         source="transformers training_args.py (__post_init__)",
         sample="ValueError: --load_best_model_at_end requires the save and eval strategy to match, but found",
         counter="ValueError: load_best_model_at_end is set",
@@ -122,8 +115,7 @@ REMEDIES = (
         words=r"Target modules (?P<names>\{[^}\n]{1,200}\}|\[[^\]\n]{1,200}\]|\S{1,100}) not found in the base model",
         fix=(
             "This model has no layers that are called {names}: write those that print(model) shows (GPT-2: c_attn; "
-            "Falcon, "
-            "GPT-NeoX, Bloom, ChatGLM: query_key_value; Phi-3: qkv_proj, o_proj; T5: q, v), or "
+            "Falcon, GPT-NeoX, Bloom, ChatGLM: query_key_value; Phi-3: qkv_proj, o_proj; T5: q, v), or "
             "target_modules='all-linear'."
         ),
         kind="argument",
@@ -137,9 +129,8 @@ REMEDIES = (
         words=r"Can't find '(?P<file>adapter_config\.json)' at '(?P<path>[^'\n]{1,300})'",
         fix=(
             "{path} holds no adapter ({file}): give the folder in which peft's save_pretrained has put one (of a "
-            "Trainer: "
-            "checkpoint-N), as that node sees it, or its whole name on the hub. A whole or merged model is loaded by "
-            "AutoModelForCausalLM.from_pretrained, without PeftModel."
+            "Trainer: checkpoint-N), as that node sees it, or its whole name on the hub. A whole or merged model is "
+            "loaded by AutoModelForCausalLM.from_pretrained, without PeftModel."
         ),
         kind="file-missing",
         blame="user",
@@ -157,6 +148,7 @@ REMEDIES = (
             "tokenizer.json)."
         ),
         kind="file-missing",
+        blame="program",
         source="sentencepiece __init__.py (LoadFromFile), sentencepiece_wrap.cxx",
         sample="TypeError: not a string",
         counter="TypeError: not a string or bytes",
@@ -181,8 +173,7 @@ REMEDIES = (
         r"scaled_dot_product_attention",
         fix=(
             "{name} has no attention by sdpa in the installed transformers: load it with attn_implementation='eager', "
-            "or "
-            "by a newer transformers (or newer code of the model), which may have it."
+            "or by a newer transformers (or newer code of the model), which may have it."
         ),
         kind="argument",
         source="transformers modeling_utils.py (_check_and_enable_sdpa)",
@@ -196,8 +187,7 @@ REMEDIES = (
         fix=(
             "The text holds another number of {kind} tokens than the model made features: as a rule max_length with "
             "truncation=True cut them off (raise it, shrink the pictures by max_pixels, or truncate text only), or "
-            "text "
-            "and pictures did not go through the processor together; else processor and model are of different "
+            "text and pictures did not go through the processor together; else processor and model are of different "
             "releases."
         ),
         kind="data",
@@ -226,7 +216,6 @@ REMEDIES = (
         "wheel from a folder).",
         commands=(command("python -m spacy validate"),),
         kind="file-missing",
-        blame="environment",
         source="spaCy errors.py (E050), util.py (load_model)",
         sample="OSError: [E050] Can't find model 'en_core_web_sm'. It doesn't seem to be a Python package or a valid "
         "path",
@@ -237,10 +226,8 @@ REMEDIES = (
         words=r"Resource (?:\x1b\[93m)?'?(?P<name>[\w/.-]{1,60})'?(?:\x1b\[0m)? not found\.\s{1,6}Please use the NLTK "
         r"Downloader",
         fix="python -m nltk.downloader {name} once, where there is a way out; NLTK_DATA names the folder that the "
-        "nodes "
-        "share.",
+        "nodes share.",
         kind="file-missing",
-        blame="environment",
         source="nltk data.py (find)",
         sample="LookupError: \n****\n  Resource punkt_tab not found.\n  Please use the NLTK Downloader to obtain the",
         counter="LookupError: Resource not found",
@@ -266,7 +253,6 @@ REMEDIES = (
         ),
         commands=(command("python --version"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="Python Modules/_pickle.c (load_proto), PEP 574",
         sample="ValueError: unsupported pickle protocol: 5",
         counter="ValueError: unsupported protocol",
@@ -290,13 +276,10 @@ REMEDIES = (
         words=r"Couldn't find appropriate backend to handle uri (?P<path>\S{1,200}) and format",
         fix=(
             "torchaudio has no reader for {path}: python -m pip install soundfile (wav, flac, ogg), FFmpeg of a "
-            "release "
-            "that this torchaudio takes for mp3 and m4a (conda install -c conda-forge 'ffmpeg<7'), and look at the "
-            "path, "
-            "for a missing file is told so too. torchaudio.list_audio_backends() shows those that it found."
+            "release that this torchaudio takes for mp3 and m4a (conda install -c conda-forge 'ffmpeg<7'), and look at "
+            "the path, for a missing file is told so too. torchaudio.list_audio_backends() shows those that it found."
         ),
         kind="import",
-        blame="environment",
         source="torchaudio _backend/utils.py (get_load_func.dispatcher)",
         sample="RuntimeError: Couldn't find appropriate backend to handle uri /data/a.mp3 and format None.",
         counter="RuntimeError: Couldn't find a backend",
@@ -306,8 +289,7 @@ REMEDIES = (
         words=r"Dataset '(?P<yaml>[^'\n]{1,200})' images not found[^\n]{0,20}, missing path '(?P<path>[^'\n]{1,300})'",
         fix=(
             "{yaml} leads to {path}, which is not there. Its train and val are read below its own `path`, and a "
-            "relative "
-            "`path` below datasets_dir of Ultralytics' settings: write an absolute `path`, or `yolo settings "
+            "relative `path` below datasets_dir of Ultralytics' settings: write an absolute `path`, or `yolo settings "
             "datasets_dir=FOLDER`."
         ),
         kind="file-missing",
@@ -322,12 +304,10 @@ REMEDIES = (
         words=r"\AUnknown model \((?P<name>[\w.:/-]{1,100})\)",
         fix=(
             "The installed timm has no {name}: python -m pip install --upgrade timm where it is a newer model, or "
-            "write "
-            "one of timm.list_models('*PART*') (of weights: timm.list_pretrained)."
+            "write one of timm.list_models('*PART*') (of weights: timm.list_pretrained)."
         ),
         commands=(command("python -m pip install --upgrade timm"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="timm models/_factory.py (create_model)",
         sample="RuntimeError: Unknown model (vit_base_patch16_siglip_512.v2_webli)",
         counter="RuntimeError: Unknown model",
@@ -343,6 +323,7 @@ REMEDIES = (
             "into it, take a newer release of the project or its weights, or the torch that wrote it."
         ),
         kind="dependency-mismatch",
+        blame="program",
         source="torch nn/modules/upsampling.py (1.11), activation.py (1.12): __init__ sets it, a pickle does not",
         sample=(
             "AttributeError: 'Upsample' object has no attribute 'recompute_scale_factor'",
@@ -356,15 +337,12 @@ REMEDIES = (
         r"got an unexpected keyword argument '(?P<name>\w{1,80})'",
         fix=(
             "The configuration gives {name} to {target}, which does not take it: take it out of that node (full_key "
-            "names "
-            "it), correct its name, or have {target} take it."
+            "names it), correct its name, or have {target} take it."
         ),
         kind="config",
-        blame="user",
         source="hydra _internal/instantiate/_instantiate2.py (_call_target)",
         sample="InstantiationException: Error in call to target 'src.ViT':\nTypeError(\"ViT.__init__() got an "
-        "unexpected "
-        "keyword argument 'drop_path'\")",
+        "unexpected keyword argument 'drop_path'\")",
         counter="InstantiationException: Error in call to target 'src.ViT':\nValueError('x')",
     ),
     Remedy(
@@ -374,11 +352,9 @@ REMEDIES = (
         fix="{target} needs {names}, which that node of the configuration (full_key) does not give: add it there, with "
         "`???` removed, or as an argument of hydra.utils.instantiate(cfg, name=value).",
         kind="config",
-        blame="user",
         source="hydra _internal/instantiate/_instantiate2.py (_call_target)",
         sample="InstantiationException: Error in call to target 'src.ViT':\nTypeError(\"ViT.__init__() missing 1 "
-        "required "
-        "positional argument: 'depth'\")",
+        "required positional argument: 'depth'\")",
         counter="InstantiationException: Error in call to target 'src.ViT':\nTypeError('x')",
     ),
     Remedy(
@@ -391,7 +367,6 @@ REMEDIES = (
         ),
         commands=(command("python3 -m venv ~/env"),),
         kind="permission",
-        blame="environment",
         source="pip exceptions.py (ExternallyManagedEnvironment), PEP 668",
         sample="error: externally-managed-environment",
         counter="error: environment is managed",
@@ -403,8 +378,7 @@ REMEDIES = (
         fix=(
             "{file} is for another Python, system or processor: its name says for which (cp310: Python 3.10; "
             "linux_x86_64; manylinux_2_28: glibc 2.28 or newer). Take the file whose name fits what `python -m pip "
-            "debug "
-            "--verbose` lists."
+            "debug --verbose` lists."
         ),
         commands=(command("python -m pip debug --verbose"),),
         kind="dependency-mismatch",
@@ -418,8 +392,7 @@ REMEDIES = (
         words=r"The 'sklearn' PyPI package is deprecated, use 'scikit-learn'",
         lines=True,
         fix="Write scikit-learn for sklearn in the requirements (it is still imported as sklearn): python -m pip "
-        "install "
-        "scikit-learn.",
+        "install scikit-learn.",
         commands=(command("python -m pip install scikit-learn"),),
         kind="dependency-mismatch",
         blame="user",

@@ -13,7 +13,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade 'numpy>=2'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="NumPy _core/include/numpy/ndarraytypes.h (PyArray_Descr: 96 bytes in 1.x, 88 in 2.x), Cython's check",
         sample="ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 88 from C header, "
         "got 96 from PyObject",
@@ -33,7 +32,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install 'numpy==1.*'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="NumPy numpy/_core/code_generators/generate_numpy_api.py, Cython's check of sizes",
         sample=(
             "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, "
@@ -51,7 +49,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip list | grep -E '^torch'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torchvision _meta_registrations.py, extension.py",
         sample="RuntimeError: operator torchvision::nms does not exist",
         counter="RuntimeError: operator aten::nms does not exist",
@@ -73,7 +70,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip show apex"),),
         kind="import",
-        blame="environment",
         source="PyPI's apex 0.9.10.dev0 (apex/__init__.py imports pyramid); NVIDIA/apex issues 1063 and 1804, README",
         sample=(
             "ImportError: cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid.session' (unknown "
@@ -93,7 +89,6 @@ REMEDIES = (
             "pip install fairscale."
         ),
         kind="import",
-        blame="environment",
         source="PyPI: fairscale 0.4.13 of December 2022; torch/distributed/fsdp, torch/distributed/optim",
         sample=(
             "ModuleNotFoundError: No module named 'fairscale'",
@@ -111,7 +106,6 @@ REMEDIES = (
         ),
         commands=(command("env HOROVOD_WITH_PYTORCH=1 python -m pip install --no-cache-dir horovod"),),
         kind="import",
-        blame="environment",
         source="Horovod's documentation, Installing; PyPI: horovod 0.28.1 of June 2023",
         sample="ModuleNotFoundError: No module named 'horovod'",
         counter="ModuleNotFoundError: No module named 'horovodlike'",
@@ -124,7 +118,6 @@ REMEDIES = (
             "newer release of the package that imports it."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="the wheels of torch 1.13.0, which has torch/_six.py, and 2.0.0, which has not",
         sample="ModuleNotFoundError: No module named 'torch._six'",
         counter="ModuleNotFoundError: No module named 'torch.sixth'",
@@ -134,10 +127,9 @@ REMEDIES = (
         words=r"cannot import name '(?P<name>(?:DDP|DDP2|DDPSpawn|DDPSharded|DDPFullySharded|DeepSpeed|Horovod|"
         r"SingleDevice|TPUSpawn|DataParallel)\w{0,20})Plugin' from '(?:pytorch_lightning|lightning\.pytorch)\.plugins",
         fix=(
-            "Lightning's plugins of that kind have been strategies since 1.6: "
-            "from pytorch_lightning.strategies import {name}Strategy, and Trainer(strategy=...) in place of "
-            "plugins=. DDPSpawnStrategy became DDPStrategy(start_method='spawn') with 2.0, and what was fairscale's "
-            "FSDPStrategy."
+            "Lightning's plugins of that kind have been strategies since 1.6: from pytorch_lightning.strategies import "
+            "{name}Strategy, and Trainer(strategy=...) in place of plugins=. DDPSpawnStrategy became "
+            "DDPStrategy(start_method='spawn') with 2.0, and what was fairscale's FSDPStrategy."
         ),
         kind="dependency-mismatch",
         blame="program",
@@ -154,12 +146,10 @@ REMEDIES = (
         types=("ImportError",),
         fix=(
             "The installed {package} has no {name}: the program, or a package beside it, was written for another "
-            "release. "
-            "Install the one that its requirements name, or that was there when it was written."
+            "release. Install the one that its requirements name, or that was there when it was written."
         ),
         commands=(command("python -m pip check"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="Python Python/ceval.c (import_from)",
         sample="ImportError: cannot import name 'get_info' from 'mmengine.dist.utils' "
         "(/e/lib/python3.9/site-packages/"
@@ -178,6 +168,7 @@ REMEDIES = (
             "it, remove its .pyc, or import inside the function."
         ),
         kind="import",
+        blame="program",
         source="Python Objects/moduleobject.c",
         sample="AttributeError: partially initialized module 'torch' has no attribute 'nn' (most likely due to a "
         "circular import)",
@@ -193,7 +184,6 @@ REMEDIES = (
         fix="Install {wanted} ({found} is there), or the release of the package that asks for it which takes {found}.",
         commands=(command("python -m pip check"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers utils/versions.py (_compare_versions)",
         sample="ImportError: tokenizers>=0.21,<0.22 is required for a normal functioning of this module, but found "
         "tokenizers==0.22.0.",
@@ -208,7 +198,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install 'protobuf==3.20.*'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="protobuf python/google/protobuf/descriptor.py",
         sample="TypeError: Descriptors cannot be created directly.",
         counter="TypeError: Descriptor must be a string",
@@ -219,7 +208,6 @@ REMEDIES = (
         fix="tokenizer.json was written by a newer tokenizers than is installed: install newer ones.",
         commands=(command("python -m pip install --upgrade tokenizers transformers"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="tokenizers src/models/mod.rs (serde)",
         sample="Exception: data did not match any variant of untagged enum ModelWrapper at line 8 column 3",
         counter="Exception: expected value at line 1 column 1",
@@ -249,7 +237,6 @@ REMEDIES = (
             "the run here."
         ),
         kind="permission",
-        blame="environment",
         source="wandb errors/errors.py (CommError), sdk/wandb_init.py",
         sample="wandb.errors.CommError: failed to upsert bucket: returned error 403 Forbidden: permission denied",
         counter="wandb.errors.CommError: Run initialization has timed out after 90.0 sec.",
@@ -258,15 +245,12 @@ REMEDIES = (
         "deepspeed-ssh",
         words=r"host=(?P<host>[\w.-]{1,253}) was not reachable via ssh",
         fix=(
-            "DeepSpeed starts every host of the hostfile by ssh, this machine too, and {host} asks for a "
-            "password or does "
-            "not answer: copy a key there (ssh-copy-id), accept its host key once, and name another port in "
-            "~/.ssh/config. "
-            "On one node take the hostfile out."
+            "DeepSpeed starts every host of the hostfile by ssh, this machine too, and {host} asks for a password or "
+            "does not answer: copy a key there (ssh-copy-id), accept its host key once, and name another port in "
+            "~/.ssh/config. On one node take the hostfile out."
         ),
         commands=(command("ssh-keygen -t ed25519"),),
         kind="route",
-        blame="environment",
         source="deepspeed/launcher/runner.py (main)",
         sample=(
             "RuntimeError: Using hostfile at ./hostfile but host=node-2 was not reachable via ssh. If you are running "
@@ -279,11 +263,9 @@ REMEDIES = (
         words=r"launcher '(?P<name>[\w+-]{1,30})' not installed",
         fix=(
             "Install {name} on the node that starts the job (pdsh: a package of that name), or take another of "
-            "DeepSpeed's "
-            "launchers: --launcher openmpi, or slurm inside of an allocation."
+            "DeepSpeed's launchers: --launcher openmpi, or slurm inside of an allocation."
         ),
         kind="import",
-        blame="environment",
         source="deepspeed/launcher/runner.py (main)",
         sample="RuntimeError: launcher 'pdsh' not installed.",
         counter="RuntimeError: launcher 'pdsh' failed",
@@ -298,7 +280,6 @@ REMEDIES = (
             "(HF_TOKEN, or `hf auth login` on that node)."
         ),
         kind="permission",
-        blame="environment",
         source="huggingface_hub utils/_http.py (hf_raise_for_status)",
         sample=(
             "OSError: You are trying to access a gated repo.\nCannot access gated repo for url https://huggingface.co/"
@@ -316,7 +297,6 @@ REMEDIES = (
         ),
         commands=(command("export HF_HUB_OFFLINE=1"),),
         kind="download",
-        blame="environment",
         restart="not decided",
         source="transformers utils/hub.py (cached_files); huggingface_hub file_download.py",
         sample=(

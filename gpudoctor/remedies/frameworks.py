@@ -11,13 +11,11 @@ REMEDIES = (
         "tokenizer-class-unknown",
         words=r"Tokenizer class (?P<name>\w+) does not exist or is not currently imported",
         fix=(
-            "The model's tokenizer_config.json names {name}, which the installed transformers does not offer: take "
-            "a newer transformers, with sentencepiece or tiktoken where it needs one of them; a class of the "
-            "model's own comes with trust_remote_code=True, and LLaMATokenizer of early files is spelt "
-            "LlamaTokenizer."
+            "The model's tokenizer_config.json names {name}, which the installed transformers does not offer: take a "
+            "newer transformers, with sentencepiece or tiktoken where it needs one of them; a class of the model's own "
+            "comes with trust_remote_code=True, and LLaMATokenizer of early files is spelt LlamaTokenizer."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers/models/auto/tokenization_auto.py (from_pretrained)",
         sample="ValueError: Tokenizer class Qwen2TokenizerFast does not exist or is not currently imported.",
         counter="ValueError: Tokenizer class is missing",
@@ -30,6 +28,7 @@ REMEDIES = (
         "encoders), or by a newer transformers, which may have learned it; a model with code of its own wants "
         "trust_remote_code=True.",
         kind="config",
+        blame="program",
         source="transformers/models/auto/auto_factory.py (from_pretrained)",
         sample=(
             "ValueError: Unrecognized configuration class <class "
@@ -66,6 +65,7 @@ REMEDIES = (
             "-chat release, set tokenizer.chat_template (vLLM: --chat-template FILE), or train on plain text."
         ),
         kind="config",
+        blame="program",
         source="transformers/tokenization_utils_base.py (get_chat_template)",
         sample=(
             "ValueError: Cannot use chat template functions because tokenizer.chat_template is not set and no "
@@ -123,6 +123,7 @@ REMEDIES = (
             "'eager'), or by a newer transformers."
         ),
         kind="config",
+        blame="program",
         source="transformers/modeling_utils.py (_check_and_enable_flash_attn_2)",
         sample="ValueError: GPTBigCodeForCausalLM does not support Flash Attention 2.0 yet.",
         counter="ImportError: FlashAttention2 has been toggled on",
@@ -137,7 +138,6 @@ REMEDIES = (
         ),
         commands=(CUDA_OF_TORCH, command("nvidia-smi")),
         kind="no-device",
-        blame="environment",
         source="transformers/training_args.py (__post_init__); accelerate/accelerator.py",
         sample="ValueError: fp16 mixed precision requires a GPU (not 'mps').",
         counter="ValueError: fp16 is on",
@@ -174,9 +174,8 @@ REMEDIES = (
         "other-splits",
         words=(r"^\[\{'expected': SplitInfo", r"Checksums didn't match for dataset source files"),
         fix=(
-            "What was fetched is not what the data set's card says: fetch it anew "
-            "(download_mode='force_redownload'); where the set was changed since, load_dataset(..., "
-            "verification_mode='no_checks')."
+            "What was fetched is not what the data set's card says: fetch it anew (download_mode='force_redownload'); "
+            "where the set was changed since, load_dataset(..., verification_mode='no_checks')."
         ),
         kind="data",
         source="datasets/utils/info_utils.py (verify_splits, verify_checksums)",
@@ -203,11 +202,11 @@ REMEDIES = (
             r"ModelCheckpoint\(monitor='(?P<name>[^']+)'\)` could not find the monitored key",
         ),
         fix=(
-            "Nothing has logged {name} by then: self.log('{name}', ...) in validation_step (and let a validation "
-            "run before: check_val_every_n_epoch, limit_val_batches), or monitor one of the names that the message "
-            "lists."
+            "Nothing has logged {name} by then: self.log('{name}', ...) in validation_step (and let a validation run "
+            "before: check_val_every_n_epoch, limit_val_batches), or monitor one of the names that the message lists."
         ),
         kind="config",
+        blame="program",
         source="lightning/pytorch/callbacks/early_stopping.py, model_checkpoint.py",
         sample="RuntimeError: Early stopping conditioned on metric `val_loss` which is not available. Pass in",
         counter="RuntimeError: Early stopping is off",
@@ -236,6 +235,7 @@ REMEDIES = (
             "'deepspeed==0.15.4'; in a loop of your own let gradient_accumulation_steps of the configuration count."
         ),
         kind="dependency-mismatch",
+        blame="program",
         source="deepspeed/runtime/engine.py (no_sync)",
         sample=(
             "AssertionError: no sync context manager is incompatible with gradient partitioning logic of ZeRO stage 3"
@@ -250,6 +250,7 @@ REMEDIES = (
             'or write "auto" in both and choose by the trainer\'s own option.'
         ),
         kind="config",
+        blame="program",
         source="deepspeed/runtime/config.py (DeepSpeedConfig)",
         sample="AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled",
         counter="AssertionError: fp16 is enabled",
@@ -264,6 +265,7 @@ REMEDIES = (
             "pipeline parallel size); the lines of the traceback name which. Take a size that divides {one}."
         ),
         kind="config",
+        blame="program",
         source="megatron/core/utils.py (ensure_divisibility); vllm/distributed/utils.py",
         sample="AssertionError: 30 is not divisible by 4",
         counter="AssertionError: the batch 30 is not divisible by 4",
@@ -286,12 +288,10 @@ REMEDIES = (
         words=r"(?P<what>[A-Za-z_][\w.]*) requires cuda extensions",
         fix=(
             "{what} is of a package that was installed without its CUDA extensions: build it from its sources with "
-            "them (apex: APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install -v --no-build-isolation ., or --cpp_ext "
-            "--cuda_ext of older ones; it wants nvcc of torch's CUDA), or take torch's own (torch.optim.AdamW(..., "
-            "fused=True))."
+            "them (apex: APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install -v --no-build-isolation ., or --cpp_ext --cuda_ext "
+            "of older ones; it wants nvcc of torch's CUDA), or take torch's own (torch.optim.AdamW(..., fused=True))."
         ),
         kind="import",
-        blame="environment",
         source="apex/optimizers/fused_adam.py; colossalai/nn/optimizer",
         sample="RuntimeError: apex.optimizers.FusedLAMB requires cuda extensions",
         counter="RuntimeError: requires cuda",
@@ -305,7 +305,6 @@ REMEDIES = (
             "--no-build-isolation -e . in its folder), or install a wheel that names torch and CUDA."
         ),
         kind="import",
-        blame="environment",
         source="Python's import; torch/utils/cpp_extension.py",
         sample="ImportError: cannot import name '_C' from 'detectron2' (/w/detectron2/__init__.py)",
         counter="ImportError: cannot import name 'Config' from 'detectron2'",
@@ -319,7 +318,6 @@ REMEDIES = (
         ),
         commands=(CUDA_OF_TORCH,),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch/_utils.py (_dummy_type)",
         sample="RuntimeError: Tried to instantiate dummy base class CUDAGraph",
         counter="RuntimeError: Tried to instantiate dummy base class Foo",
@@ -333,6 +331,7 @@ REMEDIES = (
             "were converted anew, or resize_token_embeddings(len(tokenizer)) after a token was added."
         ),
         kind="config",
+        blame="program",
         source="torch aten EmptyTensor.h; torch/nn/modules/sparse.py (Embedding)",
         sample=(
             "RuntimeError: Trying to create tensor with negative dimension -1: [-1, 4096]",
@@ -433,7 +432,6 @@ REMEDIES = (
         words=r"found character '\\t' that cannot start any token",
         fix="A tab stands in YAML where blanks are wanted: indent by blanks; the message names line and column.",
         kind="config",
-        blame="user",
         source="PyYAML scanner.py (fetch_more_tokens)",
         sample=r"ScannerError: while scanning for the next token found character '\t' that cannot start any token",
         counter="ScannerError: mapping values are not allowed here",

@@ -13,13 +13,11 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "There is no {name} here: make it, or name one of those that are there; on a node the list may be "
-            "another "
+            "There is no {name} here: make it, or name one of those that are there; on a node the list may be another "
             "than where it was made (another home folder, another conda)."
         ),
         commands=(command("conda info --envs"),),
         kind="file-missing",
-        blame="environment",
         source="conda exceptions.py; uv's uv-python (Error::MissingPython)",
         sample="* EnvironmentNameNotFound: Could not find conda environment: train",
         counter="Could not find the environment variable HOME",
@@ -38,7 +36,6 @@ REMEDIES = (
             "(conda -c nvidia, NVIDIA's apt repository; apt-get update first), or name a version that there is."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="conda exceptions.py; apt-pkg cacheset.cc; dnf",
         sample="* PackagesNotFoundError: The following packages are not available from current channels:",
         counter="E: Could not open lock file",
@@ -49,8 +46,7 @@ REMEDIES = (
         lines=True,
         fix=(
             "There is no module {name} here: `module spider` lists those that there are, and what must be loaded "
-            "before "
-            "them; on another partition there may be others."
+            "before them; on another partition there may be others."
         ),
         commands=(command("module avail"),),
         kind="file-missing",
@@ -69,7 +65,6 @@ REMEDIES = (
             "MPI)."
         ),
         kind="config",
-        blame="user",
         source="Lmod messageDir/en.lua",
         sample='These module(s) or extension(s) exist but cannot be loaded as requested: "nccl/2.20"',
         counter="These modules exist",
@@ -83,11 +78,9 @@ REMEDIES = (
         lines=True,
         fix=(
             "{file} is no whole library (cut off, a Git LFS pointer, a linker script, or a copy that a full disk "
-            "broke): "
-            "install its package again."
+            "broke): install its package again."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="glibc elf/dl-load.c",
         sample="OSError: /opt/lib/libcublas.so.12: file too short",
         counter="OSError: libcublas.so.12: cannot open shared object file: No such file or directory",
@@ -101,13 +94,11 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "{file} is for another kind of processor than this machine has (arm64 and x86-64), or a script "
-            "without its "
+            "{file} is for another kind of processor than this machine has (arm64 and x86-64), or a script without its "
             "first line #!: take the build or image for this one (docker pull --platform)."
         ),
         commands=(command("uname -m"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="glibc elf/dl-load.c; execve(2), ENOEXEC",
         sample=(
             "OSError: /usr/lib/libcudnn.so.8: wrong ELF class: ELFCLASS32",
@@ -120,18 +111,15 @@ REMEDIES = (
         words=r"symbol (?P<symbol>\w{1,200}),? version (?P<version>\S{1,60}) not defined in file (?P<file>\S{1,200})",
         lines=True,
         fix=(
-            "{file} that is found is of another release than the library that asks it for {symbol}: let both "
-            "come from "
+            "{file} that is found is of another release than the library that asks it for {symbol}: let both come from "
             "one place (LD_LIBRARY_PATH empty for pip's torch, which brings its own CUDA libraries), or install both "
             "again in one release."
         ),
         commands=(command("unset LD_LIBRARY_PATH"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="glibc elf/dl-lookup.c",
         sample="OSError: /opt/lib/libcublas.so.11: symbol cublasLtGetStatusString version libcublasLt.so.11 not "
-        "defined in "
-        "file libcublasLt.so.11 with link time reference",
+        "defined in file libcublasLt.so.11 with link time reference",
         counter="OSError: /opt/lib/libx.so: undefined symbol: cublasCreate",
     ),
     Remedy(
@@ -143,8 +131,7 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "Java's memory is used up: give it more (-Xmx, spark.driver.memory, spark.executor.memory), and the "
-            "job as "
+            "Java's memory is used up: give it more (-Xmx, spark.driver.memory, spark.executor.memory), and the job as "
             "much as that and half as much again."
         ),
         kind="host-memory",
@@ -163,8 +150,7 @@ REMEDIES = (
         lines=True,
         fix=(
             "A check in the library's own source does not hold at {source}: {what}. It is a fault of that library or "
-            "of what "
-            "it was given: look for that line in its reports, and take another release of it."
+            "of what it was given: look for that line in its reports, and take another release of it."
         ),
         kind="assertion",
         restart="not decided",
@@ -178,11 +164,9 @@ REMEDIES = (
         lines=True,
         fix=(
             "{file} is not there, and nothing tells how to make it: start make in the folder of its Makefile, and "
-            "fetch "
-            "what a submodule or a configure step should have brought (git submodule update --init --recursive)."
+            "fetch what a submodule or a configure step should have brought (git submodule update --init --recursive)."
         ),
         kind="file-missing",
-        blame="environment",
         source="GNU make src/remake.c",
         sample="make: *** No rule to make target 'all_reduce.cu', needed by 'all_reduce.o'.  Stop.",
         counter="make: *** [Makefile:33: all] Error 127",
@@ -203,7 +187,6 @@ REMEDIES = (
         ),
         commands=(command("conda config --show channels"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="libmamba core/satisfiability_error.cpp; conda exceptions.py",
         sample="LibMambaUnsatisfiableError: Encountered problems while solving:",
         counter="Solving environment: done",

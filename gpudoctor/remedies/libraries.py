@@ -13,14 +13,11 @@ REMEDIES = (
         r"(?P<path>\S{1,200}?)\. Should have",
         fix=(
             "The installed transformers knows no processor for {path}: a newer model wants a newer transformers "
-            "(python -m "
-            "pip install --upgrade transformers); where the folder was saved by a training, copy "
-            "preprocessor_config.json "
-            "and the other files of the processor from the base model into it."
+            "(python -m pip install --upgrade transformers); where the folder was saved by a training, copy "
+            "preprocessor_config.json and the other files of the processor from the base model into it."
         ),
         commands=(command("python -m pip install --upgrade transformers"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers models/auto/image_processing_auto.py, processing_auto.py (from_pretrained)",
         sample="ValueError: Unrecognized image processor in /m/vl. Should have a `image_processor_type` key in its",
         counter="ValueError: Unrecognized model in /m/vl. Should have a `model_type` key in its config.json",
@@ -30,8 +27,7 @@ REMEDIES = (
         words=r"No valid checkpoint found in output directory \((?P<path>[^)\n]{1,300})\)",
         fix=(
             "{path} holds no folder checkpoint-N: nothing was saved there (save_strategy, save_steps above the steps "
-            "that "
-            "were made), or output_dir is another one in this job. Give the whole path of one "
+            "that were made), or output_dir is another one in this job. Give the whole path of one "
             "(resume_from_checkpoint='.../checkpoint-500'), or start without it."
         ),
         kind="checkpoint",
@@ -49,9 +45,8 @@ REMEDIES = (
         ),
         fix=(
             "{name} is gated: accept its terms on its page on the hub with an account (some are let in by hand, "
-            "later), "
-            "then give the job a token of that account that may read gated repositories: hf auth login once on that "
-            "node, or HF_TOKEN in its environment."
+            "later), then give the job a token of that account that may read gated repositories: hf auth login once on "
+            "that node, or HF_TOKEN in its environment."
         ),
         kind="permission",
         blame="user",
@@ -79,8 +74,7 @@ REMEDIES = (
         fix=(
             "A model in 4 or 8 bits stays where it was loaded: take .to() and .cuda() away and choose the place by "
             "device_map={{'': 0}} (of several processes: the local rank). Where accelerate or a pipeline calls it, "
-            "give "
-            "that no device, and take newer accelerate, transformers and bitsandbytes together."
+            "give that no device, and take newer accelerate, transformers and bitsandbytes together."
         ),
         kind="argument",
         source="transformers modeling_utils.py (to); accelerate big_modeling.py (dispatch_model)",
@@ -98,7 +92,6 @@ REMEDIES = (
         ),
         commands=(command('python -c "import torch; print(torch.__version__, torch.version.cuda)"'),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch c10/core/ScalarType.h of 2.0 to 2.3",
         sample="AttributeError: module 'torch' has no attribute 'float8_e4m3fn'",
         counter="AttributeError: module 'torch' has no attribute 'float9'",
@@ -114,11 +107,9 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade 'torch>=2.6'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers 4.52 utils/import_utils.py (check_torch_load_is_safe); 4.51 has it not",
         sample="ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we "
-        "now "
-        "require users to upgrade torch to at least v2.6 in order to use the function.",
+        "now require users to upgrade torch to at least v2.6 in order to use the function.",
         counter="ValueError: torch.load is not there",
     ),
     Remedy(
@@ -130,7 +121,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install 'protobuf>=3.20,<4'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="protobuf 3.20 internal/builder.py; 3.19.6 has it not",
         sample="ImportError: cannot import name 'builder' from 'google.protobuf.internal' (/v/__init__.py)",
         counter="ImportError: cannot import name 'descriptor' from 'google.protobuf.internal'",
@@ -144,7 +134,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install 'protobuf~=5.0'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="protobuf message_factory.py: 5.29.5 has it, 6.30.2 has not",
         sample="AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'",
         counter="AttributeError: 'MessageFactory' object has no attribute 'Get'",
@@ -159,7 +148,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install sentencepiece tiktoken protobuf"),),
         kind="import",
-        blame="environment",
         source="transformers/tokenization_utils_fast.py (__init__)",
         sample="ValueError: Couldn't instantiate the backend tokenizer from one of:",
         counter="ValueError: Couldn't instantiate the tokenizer",
@@ -182,12 +170,10 @@ REMEDIES = (
         fix=(
             "transformers since 4.45 hands padding_side to _pad, and the code of {name}, which came with the model, is "
             "older: fetch the model's newest files, or python -m pip install 'transformers<4.45'; in a copy of that "
-            "code "
-            "add `padding_side=None` to the signature of _pad."
+            "code add `padding_side=None` to the signature of _pad."
         ),
         commands=(command("python -m pip install 'transformers<4.45'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers tokenization_utils_base.py (pad): 4.45.2 hands it, 4.44.2 does not",
         sample="TypeError: ChatGLMTokenizer._pad() got an unexpected keyword argument 'padding_side'",
         counter="TypeError: pad() got an unexpected keyword argument 'side'",
@@ -199,14 +185,11 @@ REMEDIES = (
         r"'(?P<what>tokenizer|sp_tokenizer|sp_model|mergeable_ranks|encoder|vocab)'",
         fix=(
             "transformers since 4.34 asks for the vocabulary while a tokenizer is made, and {name}, whose code came "
-            "with "
-            "the model, has no {what} yet: fetch the model's newest files, or python -m pip install "
-            "'transformers<4.34'; "
-            "in a copy of that code call super().__init__ behind the line that sets self.{what}."
+            "with the model, has no {what} yet: fetch the model's newest files, or python -m pip install "
+            "'transformers<4.34'; in a copy of that code call super().__init__ behind the line that sets self.{what}."
         ),
         commands=(command("python -m pip install 'transformers<4.34'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers 4.34 tokenization_utils.py (PreTrainedTokenizer.__init__: _add_tokens asks for the "
         "vocabulary)",
         sample="AttributeError: 'ChatGLMTokenizer' object has no attribute 'sp_tokenizer'",
@@ -221,7 +204,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install 'transformers<5'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers tokenization_utils_base.py: 4.57 has it, 5.0 has not",
         sample="AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended. Did you mean: 'x'?",
         counter="AttributeError: 'Tokenizer' object has no attribute 'tokens'",
@@ -248,7 +230,6 @@ REMEDIES = (
             "shows it, and model._no_split_modules mostly is it)."
         ),
         kind="config",
-        blame="user",
         source="accelerate utils/dataclasses.py (set_auto_wrap_policy); transformers trainer.py",
         sample="Exception: Could not find the transformer layer class to wrap in the model.",
         counter="Exception: Could not find the layer",
@@ -258,19 +239,15 @@ REMEDIES = (
         words=r"(?P<what>[\w.]{1,80}):? got mixed torch\.Tensor and DTensor",
         fix=(
             "In {what} a plain tensor meets a parameter that FSDP2 or tensor parallelism has parted (a DTensor). Call "
-            "the "
-            "module that was wrapped by fully_shard itself, not one inside of it or its weight (that is gathered only "
-            "in its own forward); with tied or frozen weights wrap all that share them together; where it is meant, "
-            "make "
-            "both alike: distribute_tensor for the plain one, or .full_tensor() of the other. An optimizer or a "
-            "clipping "
-            "that makes plain tensors beside DTensors (foreach, 8-bit states) does so too."
+            "the module that was wrapped by fully_shard itself, not one inside of it or its weight (that is gathered "
+            "only in its own forward); with tied or frozen weights wrap all that share them together; where it is "
+            "meant, make both alike: distribute_tensor for the plain one, or .full_tensor() of the other. An optimizer "
+            "or a clipping that makes plain tensors beside DTensors (foreach, 8-bit states) does so too."
         ),
         kind="argument",
         source="torch distributed/tensor/_dispatch.py (try_replicate_spec_for_scalar_tensor)",
         sample="RuntimeError: aten.embedding.default: got mixed torch.Tensor and DTensor, need to convert all "
-        "torch.Tensor "
-        "to DTensor before calling distributed operators!",
+        "torch.Tensor to DTensor before calling distributed operators!",
         counter="RuntimeError: a Tensor is not a DTensor",
     ),
     Remedy(
@@ -278,8 +255,7 @@ REMEDIES = (
         words=r"Operator (?P<what>[\w.:]{1,80}) does not have a sharding strategy registered",
         fix=(
             "torch does not know how to part {what} over the ranks of a DTensor: take a newer torch, which knows more "
-            "of "
-            "them, or compute that part on the whole tensor (x.full_tensor()) or on this rank's own (x.to_local())."
+            "of them, or compute that part on the whole tensor (x.full_tensor()) or on this rank's own (x.to_local())."
         ),
         kind="argument",
         source="torch distributed/tensor/_sharding_prop.py (propagate_op_sharding)",
@@ -312,7 +288,6 @@ REMEDIES = (
         ),
         commands=(command("export TORCHDYNAMO_DISABLE=1"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch _dynamo/eval_frame.py (check_if_dynamo_supported), 2.0 to 2.6; torch's release notes",
         sample=(
             "RuntimeError: Dynamo is not supported on Python 3.12+",
@@ -332,7 +307,6 @@ REMEDIES = (
             command('python -c "import torch; print(torch.__version__, torch.cuda.is_available())"'),
         ),
         kind="no-device",
-        blame="environment",
         source="vllm config (DeviceConfig.__post_init__), platforms/__init__.py (cuda_platform_plugin)",
         sample="RuntimeError: Failed to infer device type, please set the environment variable "
         "`VLLM_LOGGING_LEVEL=DEBUG`",
@@ -348,7 +322,6 @@ REMEDIES = (
             "higher --limit-mm-per-prompt (such as '{{\"image\": 4}}'; image=4 in older releases), or send fewer."
         ),
         kind="config",
-        blame="user",
         source="vllm multimodal/registry.py, entrypoints/chat_utils.py",
         sample=(
             "ValueError: You set image=1 (or defaulted to 1) in `--limit-mm-per-prompt`, but passed 2 image items in "
@@ -361,10 +334,8 @@ REMEDIES = (
         "adapter-rank-above-limit",
         words=r"LoRA rank (?P<rank>\d{1,5}) is greater than max_lora_rank (?P<most>\d{1,5})",
         fix="Start vLLM with --max-lora-rank {rank} (max_lora_rank={rank} of LLM), or the next size that it offers: "
-        "the "
-        "adapter's r is {rank}, and {most} was allowed.",
+        "the adapter's r is {rank}, and {most} was allowed.",
         kind="config",
-        blame="user",
         source="vllm lora/peft_helper.py, worker_manager.py",
         sample="ValueError: LoRA rank 64 is greater than max_lora_rank 16.",
         counter="ValueError: LoRA rank 64 is too high",
@@ -374,10 +345,8 @@ REMEDIES = (
         words=r"Could not serialize the argument [\s\S]{1,300}? for a task or actor (?P<name>[\w.<>]{1,120})",
         fix=(
             "Ray sends what is given to {name} to another process, and this cannot be pickled (a lock, a socket, a "
-            "CUDA "
-            "handle, a generator, a logger, an open file in it): make it inside of the task or actor, and hand over "
-            "what "
-            "it is made of (paths, settings). ray.util.inspect_serializability(x) names the part."
+            "CUDA handle, a generator, a logger, an open file in it): make it inside of the task or actor, and hand "
+            "over what it is made of (paths, settings). ray.util.inspect_serializability(x) names the part."
         ),
         kind="argument",
         source="ray python/ray/_raylet.pyx (prepare_args_internal)",

@@ -16,7 +16,6 @@ REMEDIES = (
         "reading (mode 'r') in all, or close it there first.",
         commands=(command("export HDF5_USE_FILE_LOCKING=FALSE"),),
         kind="limits",
-        blame="environment",
         lines=True,
         source="HDF5 H5FDsec2.c (H5FD__sec2_lock); its release notes 1.10.1; h5py#1101, hdf5#3311",
         sample="BlockingIOError: [Errno 11] Unable to open file (unable to lock file, errno = 11, error message = "
@@ -31,7 +30,6 @@ REMEDIES = (
         "tool's state), or have it mounted with locks (Lustre: -o flock; NFS: rpc.statd on both ends, or version 4).",
         commands=(command("mount | grep -E ' type (nfs|lustre)'"),),
         kind="limits",
-        blame="environment",
         lines=True,
         source="flock(2), ENOLCK; the kernel's ENOTSUPP (524); datasets#2618, cactus#1299, huggingface_hub#2399",
         sample="OSError: [Errno 37] No locks available",
@@ -46,7 +44,6 @@ REMEDIES = (
         "Triton also TRITON_LIBCUDA_PATH.",
         commands=(command("ldconfig -p | grep libcuda.so"),),
         kind="dependency-mismatch",
-        blame="environment",
         lines=True,
         source="GNU ld; triton backends/nvidia/driver.py (libcuda_dirs)",
         sample="/usr/bin/ld: cannot find -lcuda: No such file or directory",
@@ -62,7 +59,6 @@ REMEDIES = (
         "libcuda.so is the driver's: in WSL put /usr/lib/wsl/lib into LD_LIBRARY_PATH.",
         commands=(command("ldconfig -p | grep -E 'libnvrtc|libcuda.so'"),),
         kind="import",
-        blame="environment",
         lines=True,
         source="cuDNN 8's loader; the file lists of nvidia-cuda-nvrtc-cu11 and -cu12; facefusion-docker#9, "
         "mmdetection3d#2132",
@@ -79,7 +75,6 @@ REMEDIES = (
         "TORCH_EXTENSIONS_DIR name the folder for what is compiled, of an environment move it.",
         commands=(command("mount | grep noexec"),),
         kind="permission",
-        blame="environment",
         lines=True,
         source="glibc elf/dl-load.c (_dl_map_segments); mount(8), noexec",
         sample="ImportError: /tmp/lu/cuda_utils.so: failed to map segment from shared object",
@@ -92,7 +87,6 @@ REMEDIES = (
         "every node, in a folder of slurmd's PATH (/usr/bin, or the prefix with which it was built).",
         commands=(command("command -v enroot enroot-aufs2ovlfs"),),
         kind="file-missing",
-        blame="environment",
         lines=True,
         source="enroot Makefile, src/docker.sh (docker::import); pyxis#8",
         sample="slurmstepd: error: pyxis:     /bin/bash: enroot-aufs2ovlfs: command not found",
@@ -107,7 +101,6 @@ REMEDIES = (
         "another launcher of DeepSpeed (--launcher openmpi).",
         commands=(command("sudo chown root:root / /usr /usr/lib"),),
         kind="permission",
-        blame="environment",
         lines=True,
         source="pdsh src/pdsh/mod.c (_path_permissions_ok); chaos/pdsh#16",
         sample='pdsh@head: module path "/usr/lib/x86_64-linux-gnu/pdsh" insecure.',
@@ -117,10 +110,8 @@ REMEDIES = (
         "key-too-open",
         words=r"Permissions 0\d{3} for '(?P<file>[^'\n]{1,200})' are too open",
         fix="ssh does not use a key that others may read: chmod 600 {file} (a key in a pod's secret: defaultMode: "
-        "0600, "
-        "or copy it to a folder of the container first).",
+        "0600, or copy it to a folder of the container first).",
         kind="permission",
-        blame="environment",
         lines=True,
         source="OpenSSH authfile.c (sshkey_perm_ok)",
         sample="Permissions 0644 for '/root/.ssh/id_rsa' are too open.",
@@ -131,9 +122,8 @@ REMEDIES = (
         words=r"unable to run bstrap_proxy on (?P<host>[\w.-]{1,253})",
         fix="Intel MPI could not start its proxy on {host}: by ssh that node must let this user in without a question "
         "(ssh {host} true), and Intel MPI lie at the same path there; inside of SLURM start it by "
-        "I_MPI_HYDRA_BOOTSTRAP="
-        "slurm, in a single container by fork. Where that works, the proxy comes back to a wrong interface: "
-        "I_MPI_HYDRA_IFACE names the right one.",
+        "I_MPI_HYDRA_BOOTSTRAP=slurm, in a single container by fork. Where that works, the proxy comes back to a wrong "
+        "interface: I_MPI_HYDRA_IFACE names the right one.",
         commands=(command("export I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_DEBUG=1"),),
         kind="launcher",
         blame="environment",
@@ -155,8 +145,7 @@ REMEDIES = (
         lines=True,
         source="UCX src/uct/sm/mm/posix/mm_posix.c (USE_PROC_LINK); ucx#4224",
         sample="[1.1] [n1:12 :0] mm_posix.c:234 UCX ERROR open(file_name=/proc/311/fd/41 flags=0x0) failed: No such "
-        "file "
-        "or directory",
+        "file or directory",
         counter="[1.1] [n1:12 :0] mm_posix.c:206 UCX ERROR not enough memory to write total of 8447344 bytes",
     ),
     Remedy(
@@ -167,7 +156,6 @@ REMEDIES = (
         "GLOO_SOCKET_IFNAME=INTERFACE), on every node.",
         commands=(command("getent ahosts $(hostname)"), command("ip -brief address")),
         kind="name-resolution",
-        blame="environment",
         source="gloo transport/tcp/device.cc (sockaddrToInterfaceName, lookupAddrForHostname)",
         sample="RuntimeError: [../third_party/gloo/gloo/transport/tcp/device.cc:208] ifa != nullptr. Unable to find "
         "interface for: [10.2.0.4]:0",
@@ -180,7 +168,6 @@ REMEDIES = (
         "account of the request against what each execution queue allows, or name one of them (-q).",
         commands=(command("qstat -Q; qstat -Qf"),),
         kind="scheduler",
-        blame="user",
         lines=True,
         source="PBS and Torque src/include/pbs_error.h (PBSE_ROUTEREJ)",
         sample="qsub: Job rejected by all possible destinations",
@@ -190,10 +177,8 @@ REMEDIES = (
         "gpus-as-limit",
         words=r"must be equal to (?P<what>[\w.-]{1,60}/[\w.-]{1,60}) limit",
         fix="GPUs cannot be shared out in Kubernetes: write {what} under resources.limits (requests may be left out, "
-        "or "
-        "hold the same number).",
+        "or hold the same number).",
         kind="config",
-        blame="user",
         lines=True,
         source="kubernetes pkg/apis/core/validation (ValidateResourceRequirements)",
         sample='The Pod "t" is invalid: spec.containers[0].resources.requests: Invalid value: "1": must be equal to '
@@ -208,12 +193,10 @@ REMEDIES = (
         "place of AWS_SESSION_TOKEN in the environment, which outlives no long run.",
         commands=(command("aws sts get-caller-identity"),),
         kind="permission",
-        blame="environment",
         lines=True,
         source="AWS's common errors (ExpiredToken, ExpiredTokenException, RequestExpired)",
         sample="botocore.exceptions.ClientError: An error occurred (ExpiredToken) when calling the GetObject "
-        "operation: "
-        "The provided token has expired.",
+        "operation: The provided token has expired.",
         counter="botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: "
         "Forbidden",
     ),

@@ -32,7 +32,6 @@ REMEDIES = (
         ),
         commands=(command("sudo systemctl restart nvidia-fabricmanager"),),
         kind="driver",
-        blame="node",
         source="NVIDIA Fabric Manager user guide (installing, driver package)",
         sample="NVIDIA GPU driver interface version 535.161.08 don't match with driver version 535.183.01. Please",
         counter="fabric manager is running with driver version 535.183.01",
@@ -64,7 +63,6 @@ REMEDIES = (
         ),
         commands=(command("rocminfo | grep gfx; id -nG; env | grep VISIBLE_DEVICES"),),
         kind="no-device",
-        blame="environment",
         source="torch cuda/__init__.py; HIP hip_runtime_api.h; ROCm's docker guide",
         sample="RuntimeError: No HIP GPUs are available",
         counter="RuntimeError: No CUDA GPUs are available",
@@ -80,7 +78,6 @@ REMEDIES = (
         ),
         commands=(command('python -c "import tensorflow as tf; print(tf.sysconfig.get_build_info())"'),),
         kind="no-device",
-        blame="environment",
         source="tensorflow core/common_runtime/gpu/gpu_device.cc",
         sample="Skipping registering GPU devices...",
         counter="Created device /job:localhost/replica:0/task:0/device:GPU:0",
@@ -95,7 +92,6 @@ REMEDIES = (
             "NVIDIA's runtime as docker's default."
         ),
         kind="no-device",
-        blame="environment",
         source="BuildKit solver/llbsolver; torch utils/cpp_extension.py",
         sample='ERROR: failed to solve: process "/bin/sh -c python setup.py install" did not complete',
         counter='ERROR: failed to solve: process "/bin/sh -c apt-get update" did not complete: exit code: 100',
@@ -113,7 +109,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip list | grep -i cudnn"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="cuDNN's shim library (cudnnGetErrorString's loader); CTranslate2's changelog",
         sample="Unable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9.1, libcudnn_ops.so.9, libcudnn_ops.so}",
         counter="Loaded cuDNN version 8902",
@@ -128,7 +123,6 @@ REMEDIES = (
         ),
         commands=(command("numba -s | grep -iA20 cuda"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="numba cuda/cudadrv/nvvm.py, cuda/cuda_paths.py",
         sample="numba.cuda.cudadrv.error.NvvmSupportError: libNVVM cannot be found. Do `conda install cudatoolkit`:",
         counter="numba.cuda.cudadrv.driver.CudaAPIError: [700] Call to cuMemcpyDtoH results in UNKNOWN_CUDA_ERROR",
@@ -176,7 +170,6 @@ REMEDIES = (
         ),
         commands=(command("lsinfo -r"),),
         kind="scheduler",
-        blame="user",
         source="LSF's reference (bsub -R, -gpu), lserrno",
         sample="Job <1234> is not submitted. Bad resource requirement syntax",
         counter="Job <1234> is submitted to queue <gpu>.",
@@ -192,7 +185,6 @@ REMEDIES = (
         ),
         commands=(command("export FI_EFA_FORK_SAFE=1"),),
         kind="rdma",
-        blame="environment",
         source="libfabric prov/efa/src/efa_fork_support.c",
         sample="the libfabric EFA provider is operating in a condition that could result in memory corruption",
         counter="EFA is fork safe",
@@ -210,7 +202,6 @@ REMEDIES = (
         ),
         commands=(command("fi_info -l"), command("export FI_PROVIDER=tcp")),
         kind="rdma",
-        blame="environment",
         source="mpich src/mpid/ch4/netmod/ofi/init_provider.c; oneCCL atl/ofi/atl_ofi_helper.cpp; fi_provider(7)",
         sample="MPIDI_OFI_mpi_init_hook(1578): OFI addrinfo() failed (ofi_init.c:1578:create_vni_context)",
         counter="libfabric: fi_getinfo found 2 providers",
@@ -244,7 +235,6 @@ REMEDIES = (
             "(ppr:N:node) and with --bind-to (none takes any processor; overload-allowed lets them share)."
         ),
         kind="launcher",
-        blame="user",
         restart="after a fix",
         source="prrte src/mca/rmaps (help-prte-rmaps-base.txt, help-prte-rmaps-ppr.txt); orte before",
         sample="Your job has requested more processes than the ppr for",
@@ -258,8 +248,7 @@ REMEDIES = (
         fix=(
             "mpirun starts its daemons by srun here, and that failed: srun must be on the PATH of the job, and get a "
             "step (no other step may hold the job's resources; --overlap); mpirun --mca plm_base_verbose 10 tells "
-            "more. "
-            "Start the program by srun itself (--mpi=pmix), or take ssh (--mca plm ^slurm)."
+            "more. Start the program by srun itself (--mpi=pmix), or take ssh (--mca plm ^slurm)."
         ),
         commands=(command("command -v srun; srun --mpi=list"),),
         kind="launcher",
@@ -281,7 +270,6 @@ REMEDIES = (
         ),
         commands=(command("ip -brief address; getent hosts $(hostname)"),),
         kind="route",
-        blame="environment",
         restart="not decided",
         source="Open MPI orte/mca/rml, errmgr help files; prrte",
         sample="ORTE does not know how to route a message to the specified daemon located on the indicated",
@@ -297,7 +285,6 @@ REMEDIES = (
             "(and fsGroup for its volumes), or take an image with a numeric USER."
         ),
         kind="config",
-        blame="user",
         source="kubernetes pkg/kubelet/kuberuntime/security_context.go (verifyRunAsNonRoot)",
         sample="Error: container has runAsNonRoot and image will run as root",
         counter="Error: container has run",
@@ -312,7 +299,6 @@ REMEDIES = (
         ),
         commands=(command("ds_report"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="deepspeed ops/adam/cpu_adam.py (__del__)",
         sample="AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
         counter="AttributeError: 'DeepSpeedEngine' object has no attribute 'optimizer'",

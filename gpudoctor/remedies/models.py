@@ -16,10 +16,8 @@ REMEDIES = (
             "of processes that it sees: with 1 on several GPUs the program was not started by a launcher."
         ),
         kind="config",
-        blame="user",
         source="deepspeed/runtime/config.py (_batch_assertion)",
-        sample="AssertionError: Check batch related parameters. train_batch_size is not equal to "
-        "micro_batch_per_gpu * "
+        sample="AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
         "gradient_acc_step * world_size 32 != 2 * 4 * 2",
         counter="AssertionError: Train batch size: 0 has to be greater than 0",
     ),
@@ -31,7 +29,6 @@ REMEDIES = (
             "TrainingArguments say."
         ),
         kind="config",
-        blame="user",
         source="transformers integrations/deepspeed.py (trainer_config_finalize)",
         sample="ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments "
         "values:",
@@ -42,12 +39,10 @@ REMEDIES = (
         words=r"world[ _]size \((?P<world>\d+)\) is not divisible by (?P<what>[^\n(]{1,80}?)\s?"
         r"\((?P<size>\d+|encoder_model_size=[^)\n]{1,60})\)",
         fix=(
-            "The {world} processes must be a multiple of tensor x pipeline x context parallel size ({size}): "
-            "start so "
+            "The {world} processes must be a multiple of tensor x pipeline x context parallel size ({size}): start so "
             "many, or take smaller parallel sizes."
         ),
         kind="config",
-        blame="user",
         source="Megatron-LM megatron/training/arguments.py (validate_args), core/parallel_state.py",
         sample="AssertionError: world size (6) is not divisible by total_model_size (4)",
         counter="AssertionError: hidden size is not divisible by heads",
@@ -58,11 +53,9 @@ REMEDIES = (
         r"(?:the )?tensor parallel size \(?(?P<size>\d+)",
         fix=(
             "The model's {heads} attention heads are shared out over the GPUs: take a tensor parallel size that "
-            "divides "
-            "them, and in place of {size} use pipeline parallel size for the GPUs that are left."
+            "divides them, and in place of {size} use pipeline parallel size for the GPUs that are left."
         ),
         kind="config",
-        blame="user",
         source="vllm config/model.py (verify_with_parallel_config)",
         sample="ValueError: Total number of attention heads (28) must be divisible by tensor parallel size (8).",
         counter="ValueError: hidden_size must be divisible by num_heads",
@@ -75,7 +68,6 @@ REMEDIES = (
             "Ampere, or a newer torch."
         ),
         kind="config",
-        blame="user",
         source="transformers training_args.py; vllm platforms/cuda.py (check_if_supports_dtype)",
         sample=(
             "ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU with cuda>=11.0"
@@ -86,12 +78,9 @@ REMEDIES = (
         "fewer-gpus",
         words=r"You requested gpu: \[[\d, ]*\]\s*But your machine only has: \[(?P<have>[\d, ]*)\]",
         fix=(
-            "The process sees only GPUs [{have}], counted from 0 (with CUDA_VISIBLE_DEVICES=2,5 they are 0 and "
-            "1): ask "
-            "for no more (devices), widen CUDA_VISIBLE_DEVICES or the "
-            "container's GPUs; in SLURM ask for GPUs per node (--gpus-per-node or --gres=gpu:N), since "
-            "--gpus-per-task "
-            "and --gpu-bind show each task its own only."
+            "The process sees only GPUs [{have}], counted from 0 (with CUDA_VISIBLE_DEVICES=2,5 they are 0 and 1): ask "
+            "for no more (devices), widen CUDA_VISIBLE_DEVICES or the container's GPUs; in SLURM ask for GPUs per node "
+            "(--gpus-per-node or --gres=gpu:N), since --gpus-per-task and --gpu-bind show each task its own only."
         ),
         commands=(command("gpudoctor devices"),),
         kind="device-ordinal",
@@ -109,11 +98,9 @@ REMEDIES = (
         types=("KeyError",),
         fix=(
             "The model's config.json has no {name}: it is of another family than this program reads, of an older "
-            "format, "
-            "or another file; take the recipe for this model, or write the value that its makers give into it."
+            "format, or another file; take the recipe for this model, or write the value that its makers give into it."
         ),
         kind="config",
-        blame="user",
         source="Transformers' configuration files; torchtune training/checkpointing",
         sample="KeyError: 'num_key_value_heads'",
         counter="KeyError: 'num_workers'",
@@ -130,7 +117,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade transformers"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers models/auto/configuration_auto.py (from_pretrained)",
         sample="ValueError: The checkpoint you are trying to load has model type `qwen9` but Transformers does not "
         "recognize this architecture.",
@@ -147,7 +133,6 @@ REMEDIES = (
             "since Ampere (pip install flash-attn --no-build-isolation)."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers modeling_utils.py (_flash_attn_2_can_dispatch); flash-attention csrc/flash_api.cpp",
         sample=(
             "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the "
@@ -178,7 +163,6 @@ REMEDIES = (
             "transformers that has the model built in."
         ),
         kind="config",
-        blame="user",
         source="transformers dynamic_module_utils.py (resolve_trust_remote_code)",
         sample=(
             "ValueError: The repository for acme/m contains custom code which must be executed to correctly load the "

@@ -19,7 +19,6 @@ REMEDIES = (
         ),
         commands=(command("ip -brief address"),),
         kind="route",
-        blame="environment",
         restart="after a fix",
         source="bind(2), EADDRNOTAVAIL; gloo transport/tcp/device.cc, c10d socket.cpp, Python asyncio/base_events.py",
         sample="OSError: [Errno 99] error while attempting to bind on address ('10.4.0.9', 29500): cannot assign "
@@ -37,9 +36,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The network card or its firmware failed on that node: leave the node out; its driver is loaded "
-            "again or the "
-            "card reset by who runs the cluster, and its firmware brought to what the driver wants."
+            "The network card or its firmware failed on that node: leave the node out; its driver is loaded again or "
+            "the card reset by who runs the cluster, and its firmware brought to what the driver wants."
         ),
         commands=(command("sudo dmesg --ctime | grep -iE 'mlx5|bnxt|irdma|efa|hfi1'"),),
         kind="rdma",
@@ -57,13 +55,11 @@ REMEDIES = (
         r"|\bCA '\S{1,40}' (?:not found|port)\b",
         lines=True,
         fix=(
-            "There is no such InfiniBand or RoCE device: ibv_devices lists those that this node or container "
-            "sees; a container "
-            "needs /dev/infiniband, and the driver must be loaded."
+            "There is no such InfiniBand or RoCE device: ibv_devices lists those that this node or container sees; a "
+            "container needs /dev/infiniband, and the driver must be loaded."
         ),
         commands=(command("ibv_devices; ls /dev/infiniband"),),
         kind="rdma",
-        blame="environment",
         source="linux-rdma perftest_resources.c, rdma-core ibverbs, infiniband-diags",
         sample="IB device mlx5_9 not found",
         counter="IB device mlx5_0",
@@ -78,11 +74,9 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The two ends do not reach each other over that device and GID: the server must run first, on the "
-            "same device, "
-            "GID index (-x) and MTU; between them the fabric (subnet manager, VLAN, PFC, a firewall for the "
-            "first TCP "
-            "connection) must let it pass."
+            "The two ends do not reach each other over that device and GID: the server must run first, on the same "
+            "device, GID index (-x) and MTU; between them the fabric (subnet manager, VLAN, PFC, a firewall for the "
+            "first TCP connection) must let it pass."
         ),
         commands=(command("ibv_devinfo | grep -E 'hca_id|state|link_layer'"),),
         kind="rdma",
@@ -115,14 +109,11 @@ REMEDIES = (
         lines=True,
         fix=(
             "The card gives no further queue pair: see that the job's limit of locked memory is unlimited (ulimit -l "
-            "in "
-            "the job itself); with many processes a node take transports that need fewer (UCX_TLS=dc_x,self,sm, or "
-            "ud), "
-            "or fewer processes; where other nodes do it, compare the card's firmware."
+            "in the job itself); with many processes a node take transports that need fewer (UCX_TLS=dc_x,self,sm, or "
+            "ud), or fewer processes; where other nodes do it, compare the card's firmware."
         ),
         commands=(command("ulimit -l; ibv_devinfo | grep -E 'fw_ver|max_qp'"),),
         kind="rdma",
-        blame="environment",
         source="ucx src/uct/ib (ib_mlx5_dv.c, ib_iface.c); verbs",
         sample="ib_mlx5_dv.c:161  UCX  ERROR   mlx5dv_devx_obj_create(QP) failed, syndrome 0: Cannot allocate memory",
         counter="UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory",
@@ -164,9 +155,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The file system's servers are lost to that node: whoever reads or writes there waits or fails. "
-            "Look at its state "
-            "there and on other nodes; leave the node out where only it has lost them."
+            "The file system's servers are lost to that node: whoever reads or writes there waits or fails. Look at "
+            "its state there and on other nodes; leave the node out where only it has lost them."
         ),
         commands=(command("sudo dmesg --ctime | tail -50; df -h"),),
         kind="storage",
@@ -186,13 +176,11 @@ REMEDIES = (
         r"\bTokens? (?:for \S{1,60} )?ha(?:s|ve) expired\b|\bexpired credential\b|\bRewound credential\b",
         lines=True,
         fix=(
-            "The credential that opens it has run out, or clocks differ: get a new one (kinit, aklog; on the "
-            "node, in the job, "
-            "with a renewing keytab for long ones), and have the nodes' clocks set (chrony)."
+            "The credential that opens it has run out, or clocks differ: get a new one (kinit, aklog; on the node, in "
+            "the job, with a renewing keytab for long ones), and have the nodes' clocks set (chrony)."
         ),
         commands=(command("klist; date; chronyc tracking"),),
         kind="permission",
-        blame="environment",
         source="MIT krb5 lib/krb5/error_tables; OpenAFS; kernel keys; munge libmunge/strerror.c",
         sample="kinit: Clock skew too great while getting initial credentials",
         counter="Ticket cache: FILE:/tmp/krb5cc_1000",
@@ -205,14 +193,11 @@ REMEDIES = (
         r"|\bREMOTE HOST IDENTIFICATION HAS CHANGED\b",
         lines=True,
         fix=(
-            "ssh is refused before anything is started there: give the job's user a key that this host takes "
-            "without a "
-            "question, its present host key in known_hosts (ssh-keygen -R HOST), and no more connections at "
-            "once than sshd "
-            "lets wait (MaxStartups)."
+            "ssh is refused before anything is started there: give the job's user a key that this host takes without a "
+            "question, its present host key in known_hosts (ssh-keygen -R HOST), and no more connections at once than "
+            "sshd lets wait (MaxStartups)."
         ),
         kind="permission",
-        blame="environment",
         source="OpenSSH sshconnect2.c, kex.c, sshconnect.c",
         sample="kex_exchange_identification: Connection closed by remote host",
         counter="Authenticated to gpu-3 using publickey",

@@ -22,7 +22,6 @@ REMEDIES = (
             "again on others, install a newer release of the driver and ROCm."
         ),
         kind="device-lost",
-        blame="node",
         restart="elsewhere",
         source="ROCR-Runtime core/runtime/runtime.cpp (HwExceptionHandler)",
         sample="HW Exception by GPU node-5 (Agent handle: 0x55d1c24be210) reason :GPU Hang",
@@ -40,15 +39,12 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "This build holds no code for this GPU's architecture: install the one for its gfx name (rocminfo), "
-            "or build "
-            "torch, RCCL or the extension for it (PYTORCH_ROCM_ARCH, GPU_TARGETS); a near relative's code is "
-            "taken with "
-            "HSA_OVERRIDE_GFX_VERSION."
+            "This build holds no code for this GPU's architecture: install the one for its gfx name (rocminfo), or "
+            "build torch, RCCL or the extension for it (PYTORCH_ROCM_ARCH, GPU_TARGETS); a near relative's code is "
+            "taken with HSA_OVERRIDE_GFX_VERSION."
         ),
         commands=(command("rocminfo | grep gfx"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="ROCm clr hipamd/src (hip_error.cpp, hip_platform.cpp); rocBLAS tensile_host.cpp",
         sample=(
             '"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"',
@@ -64,12 +60,10 @@ REMEDIES = (
         lines=True,
         fix=(
             "The user may not open the GPU's device file: put him into the groups render and video, or give the "
-            "container "
-            "/dev/kfd and /dev/dri and these groups (--device, --group-add)."
+            "container /dev/kfd and /dev/dri and these groups (--device, --group-add)."
         ),
         commands=(command("ls -l /dev/kfd /dev/dri; id -nG"),),
         kind="permission",
-        blame="environment",
         source="ROCm rocminfo.cc; ROCR-Runtime libhsakmt openclose.c",
         sample="Unable to open /dev/kfd read-write: Permission denied",
         counter="/dev/kfd is open",
@@ -80,13 +74,11 @@ REMEDIES = (
         r"|\bNo AMD GPUs? (?:were )?found\b",
         lines=True,
         fix=(
-            "The GPU's driver is not loaded there, or the container was not given its device files: load amdgpu "
-            "on the host, "
-            "and start the container with --device /dev/kfd --device /dev/dri."
+            "The GPU's driver is not loaded there, or the container was not given its device files: load amdgpu on the "
+            "host, and start the container with --device /dev/kfd --device /dev/dri."
         ),
         commands=(command("ls -l /dev/kfd /dev/dri; lsmod | grep amdgpu"),),
         kind="no-device",
-        blame="environment",
         source="ROCm rocminfo.cc; ROCR-Runtime libhsakmt openclose.c",
         sample="ROCk module is NOT loaded, possibly no GPU devices",
         counter="ROCk module version 6.8.5 is loaded",
@@ -101,13 +93,11 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The GPU no longer answered its driver, which resets it: leave this node out, and where a reboot "
-            "does not keep "
-            "it, look at its ECC counts, firmware and power (rocm-smi --showrasinfo)."
+            "The GPU no longer answered its driver, which resets it: leave this node out, and where a reboot does not "
+            "keep it, look at its ECC counts, firmware and power (rocm-smi --showrasinfo)."
         ),
         commands=(command("sudo dmesg --ctime | grep -i amdgpu"),),
         kind="device-lost",
-        blame="node",
         restart="elsewhere",
         source="kernel drivers/gpu/drm/amd/amdgpu (amdgpu_job.c, amdgpu_device.c, mes_v11_0.c, amdgpu_ras.c)",
         sample="[ 2237.944] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=9, "
@@ -125,13 +115,11 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "A memory module or a part of this machine is broken (an error that could not be corrected): leave "
-            "the node "
-            "out, and have what the line names replaced."
+            "A memory module or a part of this machine is broken (an error that could not be corrected): leave the "
+            "node out, and have what the line names replaced."
         ),
         commands=(command("sudo dmesg --ctime | grep -iE 'EDAC|mce|Hardware Error'"),),
         kind="node-lost",
-        blame="node",
         restart="elsewhere",
         source="kernel drivers/edac/edac_mc.c, drivers/firmware/efi/cper.c, mm/memory-failure.c, "
         "arch/x86/kernel/cpu/mce",
@@ -153,15 +141,12 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The driver's kernel module is not there for the kernel that runs: install that kernel's headers "
-            "and build it "
-            "again (dkms autoinstall), sign it or enrol its key where secure boot rejects it (mokutil), unload "
-            "what holds "
-            "the old one (nouveau, a running X or persistenced), and reboot."
+            "The driver's kernel module is not there for the kernel that runs: install that kernel's headers and build "
+            "it again (dkms autoinstall), sign it or enrol its key where secure boot rejects it (mokutil), unload what "
+            "holds the old one (nouveau, a running X or persistenced), and reboot."
         ),
         commands=(command("uname -r; dkms status; mokutil --sb-state"),),
         kind="driver",
-        blame="node",
         source="dkms; kmod modprobe.c; NVIDIA's installer (nvidia-installer kernel.c, sanity.c)",
         sample=(
             "Error! Bad return status for module build on kernel: 6.8.0-40-generic (x86_64)",
@@ -180,7 +165,6 @@ REMEDIES = (
         ),
         commands=(command("uname -r; dkms status"),),
         kind="driver",
-        blame="node",
         source="kernel scripts/mod/modpost.c",
         sample=" ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_unlock_strict'",
         counter="module nvidia loaded",
@@ -190,12 +174,10 @@ REMEDIES = (
         words=r"^(?:Failed|Unable) to [^\n:]{3,160}: Insufficient Permissions\b",
         lines=True,
         fix=(
-            "Only root may do that (nvidia-smi of MIG's instances, clocks, modes): call it by sudo, or give the "
-            "user MIG's "
-            "capability file below /dev/nvidia-caps."
+            "Only root may do that (nvidia-smi of MIG's instances, clocks, modes): call it by sudo, or give the user "
+            "MIG's capability file below /dev/nvidia-caps."
         ),
         kind="permission",
-        blame="environment",
         source="nvml.h (nvmlErrorString); nvidia-smi",
         sample="Failed to display GPU instances: Insufficient Permissions",
         counter="Failed to create GPU instances: Insufficient Resources",
@@ -206,13 +188,11 @@ REMEDIES = (
         r"|compute) instances?\b[^\n:]{0,80}: (?!Insufficient Permissions)\w",
         lines=True,
         fix=(
-            "The GPU takes no such instance now: `nvidia-smi mig -lgip` and `-lcip` list the profiles and how "
-            "many are left; "
-            "delete others first, and end what runs on the GPU."
+            "The GPU takes no such instance now: `nvidia-smi mig -lgip` and `-lcip` list the profiles and how many are "
+            "left; delete others first, and end what runs on the GPU."
         ),
         commands=(command("nvidia-smi mig -lgip"),),
         kind="config",
-        blame="user",
         source="nvml.h (nvmlErrorString); nvidia-smi mig",
         sample="Failed to create GPU instances: Insufficient Resources",
         counter="Successfully created GPU instance ID 9 on GPU 0",
@@ -231,7 +211,6 @@ REMEDIES = (
         ),
         commands=(command("neuron-ls"),),
         kind="no-device",
-        blame="environment",
         source="AWS Neuron nrt/nrt_status.h",
         sample="ERROR  TDRV:nrt_allocate  Logical Neuron Core(s) not available - Requested:32 Available:0",
         counter="NRT_SUCCESS",
@@ -246,13 +225,11 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The accelerator is held by another process, or is not seen: end what an earlier run left there, "
-            "and give the "
-            "container its device files."
+            "The accelerator is held by another process, or is not seen: end what an earlier run left there, and give "
+            "the container its device files."
         ),
         commands=(command("sudo fuser -v /dev/accel* /dev/accel/* /dev/vfio/*"),),
         kind="no-device",
-        blame="environment",
         source="habana synapse_api.h; libtpu; jax _src/xla_bridge.py",
         sample="RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
         counter="device acquired",
@@ -264,14 +241,11 @@ REMEDIES = (
         lines=True,
         fix=(
             "A library could not start the threads of its pool: raise the limit of processes (ulimit -u, the "
-            "container's "
-            "pids limit), and let it take fewer: OMP_NUM_THREADS, OPENBLAS_NUM_THREADS or MKL_NUM_THREADS, 1 "
-            "for each rank "
-            "and DataLoader worker."
+            "container's pids limit), and let it take fewer: OMP_NUM_THREADS, OPENBLAS_NUM_THREADS or MKL_NUM_THREADS, "
+            "1 for each rank and DataLoader worker."
         ),
         commands=(command("ulimit -u"),),
         kind="limits",
-        blame="environment",
         source="OpenBLAS driver/others/blas_server.c; LLVM openmp kmp_i18n; PyTorch caffe2/utils/threadpool",
         sample="OpenBLAS blas_thread_init: pthread_create failed for thread 61 of 64: Resource temporarily unavailable",
         counter="OpenBLAS : 64 threads",
@@ -287,7 +261,6 @@ REMEDIES = (
         ),
         commands=(command("unset APPTAINER_NVCCLI SINGULARITY_NVCCLI"),),
         kind="driver",
-        blame="node",
         source="apptainer internal/pkg/util/gpu/nvcli.go",
         sample='FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat '
         "/usr/bin/nvidia-container-cli: no such file or directory",
@@ -307,7 +280,6 @@ REMEDIES = (
             "(singularity) that is there, or take a newer one."
         ),
         kind="image",
-        blame="environment",
         source="apptainer internal/pkg/runtime/engine/apptainer/container_linux.go, pkg/util/loop",
         sample="FATAL:   container creation failed: mount /proc/self/fd/5->/var/x/rootfs error: can't mount image "
         "/proc/self/fd/5: failed to mount squashfs filesystem: invalid argument",
@@ -322,7 +294,6 @@ REMEDIES = (
             "another in --container-workdir."
         ),
         kind="file-missing",
-        blame="environment",
         source="pyxis pyxis_slurmstepd.c",
         sample="slurmstepd: error: pyxis: couldn't chdir to /workspace/fit: No such file or directory",
         counter="slurmstepd: error: pyxis: couldn't mkdir /run/pyxis/1000: No such file or directory",
@@ -358,7 +329,6 @@ REMEDIES = (
             "--no-home, -H FOLDER)."
         ),
         kind="image",
-        blame="environment",
         source="apptainer internal/pkg/runtime/engine/apptainer/container_linux.go",
         sample="FATAL:   container creation failed: mount /opt/cray->/opt/cray error: while mounting /opt/cray: "
         "destination /opt/cray doesn't exist in container",
@@ -374,7 +344,6 @@ REMEDIES = (
             "it, or have the outer container started with more rights (--security-opt systempaths=unconfined)."
         ),
         kind="permission",
-        blame="environment",
         source="apptainer cmd/starter, internal/pkg/runtime/engine/imgbuild",
         sample="FATAL:   failed to mount proc filesystem: operation not permitted",
         counter="mount: /proc: proc already mounted",

@@ -50,8 +50,7 @@ REMEDIES = (
         kind="argument",
         blame="user",
         source="Python argparse.py; click exceptions.py (MissingParameter); absl flags/_exceptions.py; python-fire "
-        "core.py; "
-        "cobra command.go (validateRequiredFlags); Hydra _internal/defaults_list.py; jsonargparse _core.py",
+        "core.py; cobra command.go (validateRequiredFlags); Hydra _internal/defaults_list.py; jsonargparse _core.py",
         sample=(
             "│ The following arguments are required: --data   │",
             "ERROR: The function received no value for the required argument: model",
@@ -95,7 +94,6 @@ REMEDIES = (
             "('key=\"a=b\"'), once for Hydra and once for the shell."
         ),
         kind="config",
-        blame="user",
         source="Hydra grammar/OverrideParser.g4, core/override_parser/overrides_parser.py; ANTLR's error texts",
         sample="mismatched input '=' expecting <EOF>",
         counter="mismatched shapes of the input",
@@ -114,7 +112,6 @@ REMEDIES = (
         ),
         commands=(command("kubectl api-resources"),),
         kind="config",
-        blame="user",
         source="kubernetes apimachinery pkg/util/yaml, pkg/api/meta (NoKindMatchError), pkg/api/errors (NewInvalid)",
         sample=(
             "error: error parsing job.yaml: error converting YAML to JSON: yaml: line 14: did not find expected key",

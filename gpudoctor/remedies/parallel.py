@@ -18,6 +18,7 @@ REMEDIES = (
             "what is read by hand (deepspeed.zero.GatheredParameters)."
         ),
         kind="config",
+        blame="program",
         source="deepspeed/runtime/zero/partition_parameters.py (ds_summary), partitioned_param_coordinator.py",
         sample="AssertionError: {'id': 12, 'status': 'NOT_AVAILABLE', 'numel': 0, 'ds_numel': 0, 'shape': (0,)}",
         counter="AssertionError: {'id': 12, 'status': 'AVAILABLE', 'numel': 8}",
@@ -31,6 +32,7 @@ REMEDIES = (
             "bnb_4bit_quant_storage of the dtype that the other parameters have (torch.bfloat16)."
         ),
         kind="config",
+        blame="program",
         source="torch/distributed/fsdp/_flat_param.py (_validate_tensors_to_flatten)",
         sample="ValueError: Cannot flatten integer dtype tensors",
         counter="ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
@@ -44,7 +46,6 @@ REMEDIES = (
             "reference or reward model, an evaluation) takes stage 3, or stage 0."
         ),
         kind="config",
-        blame="user",
         source="DeepSpeed runtime/engine.py (_configure_optimizer, _configure_zero_optimizer)",
         sample="AssertionError: zero stage 2 requires an optimizer",
         counter="AssertionError: zero stage is not set",
@@ -53,8 +54,7 @@ REMEDIES = (
         "optimizer-elsewhere",
         words=r"Tensors of the same index must be on the same device and the same dtype",
         fix=(
-            "The optimizer's state is on another device, or of another dtype, than the parameters: make the "
-            "optimizer "
+            "The optimizer's state is on another device, or of another dtype, than the parameters: make the optimizer "
             "after the model has its device and dtype, and load its state after that. Under the Trainer with FSDP it "
             "is a fault of transformers, which 4.47 mends."
         ),
@@ -69,8 +69,7 @@ REMEDIES = (
         types=("AttributeError",),
         words=r"'(?P<sampler>\w{0,60}Sampler)' object has no attribute '(?P<name>batch_size|drop_last|sampler)'",
         fix=(
-            "The framework makes the sampler anew for each rank, and {sampler} has no {name} to do it by: give "
-            "it that "
+            "The framework makes the sampler anew for each rank, and {sampler} has no {name} to do it by: give it that "
             "attribute, or divide the samples by rank in it and switch the framework's own off (Lightning: "
             "Trainer(use_distributed_sampler=False), before 2.0 replace_sampler_ddp=False; accelerate: "
             "use_seedable_sampler and split_batches as they were)."
@@ -96,10 +95,9 @@ REMEDIES = (
         "ddp-ready-twice",
         words=r"Expected to mark a variable ready only once",
         fix=(
-            "Reentrant checkpointing and DDP do not go together: pass use_reentrant=False to checkpoint "
-            "(Transformers: gradient_checkpointing_kwargs={{'use_reentrant': False}}), or "
-            "DDP(static_graph=True) where "
-            "each step uses the same parameters; use no parameter outside of forward, and none in two forwards."
+            "Reentrant checkpointing and DDP do not go together: pass use_reentrant=False to checkpoint (Transformers: "
+            "gradient_checkpointing_kwargs={{'use_reentrant': False}}), or DDP(static_graph=True) where each step uses "
+            "the same parameters; use no parameter outside of forward, and none in two forwards."
         ),
         kind="argument",
         source="torch csrc/distributed/c10d/reducer.cpp (checkAndRaiseMarkedTwiceError)",
@@ -116,7 +114,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip list | grep -iE '^(torch|mmcv|mmengine)'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source=MODULE + "; mmcv parallel/distributed.py (_run_ddp_forward)",
         sample="AttributeError: 'MMDistributedDataParallel' object has no attribute '_use_replicated_tensor_module'",
         counter="AttributeError: 'MMDataset' object has no attribute '_metainfo'",
@@ -174,8 +171,7 @@ REMEDIES = (
         "fsdp-dtypes",
         words=r"(?:Must flatten tensors with|`FlatParameter` requires) uniform (?:`dtype`|dtype)",
         fix=(
-            "FSDP puts the parameters of a unit into one tensor, which has one dtype: bring the model to one "
-            "before it "
+            "FSDP puts the parameters of a unit into one tensor, which has one dtype: bring the model to one before it "
             "is wrapped (model.to(torch.bfloat16); adapters and norms too; pure_bf16 or its like in a framework), or "
             "wrap the parts apart by the auto_wrap_policy, or use FSDP2 (fully_shard), which mixes."
         ),
@@ -203,10 +199,9 @@ REMEDIES = (
         "quantized-place",
         words=r"You can't train a model that has been loaded in [^\n]{1,40} precision (?:on|with) ",
         fix=(
-            "Load the quantized model whole onto the device of its rank: "
-            "device_map={{'': int(os.environ['LOCAL_RANK'])}}, and no 'auto' where several processes train; "
-            "spread over "
-            "the GPUs of one process it trains only with adapters and a newer accelerate."
+            "Load the quantized model whole onto the device of its rank: device_map={{'': "
+            "int(os.environ['LOCAL_RANK'])}}, and no 'auto' where several processes train; spread over the GPUs of one "
+            "process it trains only with adapters and a newer accelerate."
         ),
         kind="device-ordinal",
         source=ACCELERATE,

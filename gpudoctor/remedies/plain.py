@@ -13,8 +13,7 @@ REMEDIES = (
         words=r"^\s*$|^[^\n]",
         fix=(
             "A queue was full, or empty, and the call did not wait for it: let put() and get() wait (no False, no "
-            "short "
-            "timeout), make the queue larger (maxsize), and look whether the other side still runs."
+            "short timeout), make the queue larger (maxsize), and look whether the other side still runs."
         ),
         kind="exception",
         source="Python's Lib/queue.py, Lib/multiprocessing/queues.py",
@@ -30,7 +29,6 @@ REMEDIES = (
             "warnings.simplefilter('error')). Take that away, or write what the warning asks for."
         ),
         kind="config",
-        blame="user",
         source="Python's Lib/warnings.py (warn_explicit, action error)",
         sample="FutureWarning: `old()` is deprecated. Please use `new()` instead.",
         counter="ValueError: FutureWarning: `old()` is deprecated",
@@ -63,7 +61,6 @@ REMEDIES = (
             "libaio-dev), or the compiler is too old or too new. Run its command by hand to see them."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="Python's subprocess.py; triton/runtime/build.py; torch/utils/cpp_extension.py",
         sample=(
             "BackendCompilerFailed: backend='inductor' raised: CalledProcessError: Command '['/usr/bin/gcc', "
@@ -76,9 +73,8 @@ REMEDIES = (
         types=("AttributeError",),
         words=r"^'(?:Simple)?Namespace' object has no attribute '(?P<name>\w{1,80})'",
         fix=(
-            "The program reads its argument {name}, which nothing gives: add --{name} to its parser, with a "
-            "default, or "
-            "take the program and the configuration from one release."
+            "The program reads its argument {name}, which nothing gives: add --{name} to its parser, with a default, "
+            "or take the program and the configuration from one release."
         ),
         kind="argument",
         source="Python's Lib/argparse.py (Namespace), Objects/object.c",
@@ -102,9 +98,8 @@ REMEDIES = (
         types=("NameError",),
         words=r"^name '(?P<name>\w{1,80})' is not defined(?:\n|$)",
         fix=(
-            "Nothing is called {name} there: import or assign it before. What an `if` or `try` imports is "
-            "missing where "
-            "that branch was not taken, as of a package that is not installed."
+            "Nothing is called {name} there: import or assign it before. What an `if` or `try` imports is missing "
+            "where that branch was not taken, as of a package that is not installed."
         ),
         source="Python's Python/ceval.c",
         sample="NameError: name 'flash_attn_func' is not defined",
@@ -118,8 +113,7 @@ REMEDIES = (
             r"^local variable '(?P<name>\w{1,80})' referenced before assignment",
         ),
         fix=(
-            "{name} is assigned in that function, so all of the function takes it for its own, which has no "
-            "value yet. "
+            "{name} is assigned in that function, so all of the function takes it for its own, which has no value yet. "
             "Where the module's {name} is meant, as in {name} = {name}.cuda(): write `global {name}` as the first "
             "line, hand it over as an argument, or give the new one another name. Where an `if`, a `try` or a loop "
             "assigns it, that was passed by."
@@ -140,10 +134,9 @@ REMEDIES = (
         ),
         fix=(
             "{value} is read as a number and is none: look where it is written, mostly a setting with a comma, a unit "
-            "or "
-            "an empty value, a header line in the data, or a file that is another one than is meant (a page, a script "
-            "or "
-            "a damaged download in place of a tokenizer or a table: look at its first lines, and fetch it again)."
+            "or an empty value, a header line in the data, or a file that is another one than is meant (a page, a "
+            "script or a damaged download in place of a tokenizer or a table: look at its first lines, and fetch it "
+            "again)."
         ),
         source="Python's Objects/floatobject.c, Objects/longobject.c",
         sample=(
@@ -158,10 +151,8 @@ REMEDIES = (
         words=r"^index (?P<index>-?\d+) is out of bounds for (?:dimension|axis) \d+ with size (?P<size>\d+)",
         fix=(
             "{index} is looked up where there are {size}, numbered from 0: a label must be below the number of "
-            "classes, a "
-            "token below the vocabulary, and a place in the data below its length (an index or a cache made for "
-            "another "
-            "file, or an offset by one)."
+            "classes, a token below the vocabulary, and a place in the data below its length (an index or a cache made "
+            "for another file, or an offset by one)."
         ),
         kind="data",
         source="torch aten native/TensorAdvancedIndexing.cpp, TensorShape.cpp; numpy core/src/multiarray/common.h",
@@ -173,8 +164,7 @@ REMEDIES = (
         words=r"mat1 and mat2 shapes cannot be multiplied \(\d+x(?P<given>\d+) and (?P<wanted>\d+)x\d+\)",
         fix=(
             "A linear layer there is made for {wanted} features and gets {given}: make it for {given}, or bring what "
-            "comes before to {wanted}. Where nobody changed the model, the input's size or the checkpoint is "
-            "another's."
+            "comes before to {wanted}. Where nobody changed the model, the input's size or the checkpoint is another's."
         ),
         kind="shape",
         source="torch aten native/LinearAlgebra.cpp, native/cuda/Blas.cpp",
@@ -185,9 +175,8 @@ REMEDIES = (
         "broken-image",
         words=r"cannot identify image file '(?P<file>[^'\n]{1,200})'",
         fix=(
-            "{file} is no image that Pillow reads: it is cut off, a web page that a download saved, a git-lfs "
-            "pointer or "
-            "of a kind that Pillow has no reader for. Fetch it again, or leave it out; `file` tells what it is."
+            "{file} is no image that Pillow reads: it is cut off, a web page that a download saved, a git-lfs pointer "
+            "or of a kind that Pillow has no reader for. Fetch it again, or leave it out; `file` tells what it is."
         ),
         kind="data",
         source="Pillow PIL/Image.py (open)",
@@ -198,12 +187,10 @@ REMEDIES = (
         "no-room-for-data-set",
         words=r"Not enough disk space\. Needed: (?P<needed>[^(\n]{1,30}?) \(download: ",
         fix=(
-            "The data set needs {needed}: set HF_HOME, or cache_dir of load_dataset, to a file system that has "
-            "them, or "
-            "remove what is there."
+            "The data set needs {needed}: set HF_HOME, or cache_dir of load_dataset, to a file system that has them, "
+            "or remove what is there."
         ),
         kind="disk-full",
-        blame="node",
         source="datasets/builder.py (download_and_prepare)",
         sample="OSError: Not enough disk space. Needed: 38.24 GiB (download: 19.10 GiB, generated: 19.14 GiB, "
         "post-processed: Unknown size)",
@@ -214,12 +201,10 @@ REMEDIES = (
         types=("ScannerError", "ParserError", "ComposerError", "ConstructorError"),
         words=r'\bin "(?P<file>[^"\n]{1,200})", line (?P<line>\d+), column \d+',
         fix=(
-            "Correct {file} at line {line}, or the line before it: a colon without a space or without quotes, a "
-            "tab, or "
-            "other indentation."
+            "Correct {file} at line {line}, or the line before it: a colon without a space or without quotes, a tab, "
+            "or other indentation."
         ),
         kind="config",
-        blame="user",
         source="PyYAML yaml/error.py (Mark)",
         sample='ScannerError: mapping values are not allowed here\n  in "conf/base.yaml", line 12, column 16',
         counter="ParserError: Error tokenizing data. C error: Expected 3 fields in line 7, saw 4",

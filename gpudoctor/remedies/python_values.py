@@ -39,7 +39,6 @@ REMEDIES = (
             "text too. Write it as a number, or convert it where it is read (float(...)).{told}"
         ),
         kind="config",
-        blame="user",
         source="Python's Objects/object.c (do_richcompare), Objects/abstract.c; PyYAML resolver.py (YAML 1.1 floats)",
         sample=(
             "TypeError: '<=' not supported between instances of 'float' and 'str'",
@@ -83,9 +82,8 @@ REMEDIES = (
         ),
         fix=(
             "A {have} stands there, and it is not {how}: look where it comes from. A module is no class of its own "
-            "name "
-            "(from tqdm import tqdm), brackets and a call are not the same, a class is not yet an object of it, a name "
-            "may be taken by a variable, and a release may give back another type than before.{told}"
+            "name (from tqdm import tqdm), brackets and a call are not the same, a class is not yet an object of it, a "
+            "name may be taken by a variable, and a release may give back another type than before.{told}"
         ),
         kind="argument",
         source="Python's Objects/abstract.c, Objects/call.c, Python/ceval.c",
@@ -135,9 +133,8 @@ REMEDIES = (
         ),
         fix=(
             "{wanted} values are taken apart there, and another number comes: a function or data set gives back more "
-            "or "
-            "fewer than the program takes (another release, another `return_*` setting, a record with fewer fields). "
-            "Look at what gives them, and take as many.{told}"
+            "or fewer than the program takes (another release, another `return_*` setting, a record with fewer "
+            "fields). Look at what gives them, and take as many.{told}"
         ),
         kind="argument",
         source="Python's Python/ceval.c (unpack_iterable)",
@@ -173,10 +170,8 @@ REMEDIES = (
         ),
         fix=(
             "A path is wanted there and a {have} comes: NoneType means that the setting, option or variable which "
-            "names "
-            "the file or folder is not set (a checkpoint that was not found, an output folder that nobody gave); a "
-            "list "
-            "that several are given where one is taken. Give that path.{told}"
+            "names the file or folder is not set (a checkpoint that was not found, an output folder that nobody gave); "
+            "a list that several are given where one is taken. Give that path.{told}"
         ),
         kind="argument",
         source="Python's Modules/posixmodule.c (path_converter, PyOS_FSPath), Lib/pathlib.py",
@@ -265,8 +260,7 @@ REMEDIES = (
         ),
         fix=(
             "A {have} is used there as a key or member, which only what cannot change may be: make a tuple or a text "
-            "of "
-            "it; in a dataclass field of a configuration use default_factory.{told}"
+            "of it; in a dataclass field of a configuration use default_factory.{told}"
         ),
         kind="argument",
         source="Python's Objects/object.c (PyObject_HashNotImplemented)",
@@ -282,7 +276,6 @@ REMEDIES = (
             "field(default_factory=...) there, install a release of the package that does, or take Python 3.10."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="Python's Lib/dataclasses.py (_get_field)",
         sample="ValueError: mutable default <class 'fairseq.dataclass.configs.CommonConfig'> for field common is not "
         "allowed: use default_factory",

@@ -13,7 +13,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install numpy==1.26.4"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="NumPy 2.0 numpy/__init__.py (__getattr__), numpy/_expired_attrs_2_0.py",
         sample="AttributeError: `np.NaN` was removed in the NumPy 2.0 release. Use `np.nan` instead.",
         counter="AttributeError: np.nan was not there",
@@ -27,7 +26,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install numpy==1.23.5"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="NumPy 1.24 release notes (expired deprecations), numpy/__init__.py (__former_attrs__)",
         sample="AttributeError: module 'numpy' has no attribute 'float'. Did you mean: 'cfloat'?",
         counter="AttributeError: module 'numpy' has no attribute 'floats'",
@@ -43,7 +41,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade transformers"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="transformers 4.42 models/llama/configuration_llama.py (_rope_scaling_validation), 4.43 "
         "modeling_rope_utils.py",
         sample="ValueError: `rope_scaling` must be a dictionary with two fields, `type` and `factor`, got {'factor': "
@@ -60,7 +57,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade lightning pytorch-lightning"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="Lightning core/optimizer.py (_validate_scheduler_api); torch 2.0 optim/lr_scheduler.py (LRScheduler)",
         sample="MisconfigurationException: The provided lr scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler "
         "API. You should override the `LightningModule.lr_scheduler_step` hook",
@@ -78,7 +74,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install datasets==3.6.0"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="datasets 4.0.0 load.py (dataset_module_factory)",
         sample="RuntimeError: Dataset scripts are no longer supported, but found reviews-2023.py",
         counter="RuntimeError: scripts are not supported",
@@ -125,7 +120,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade bitsandbytes accelerate"),),
         kind="import",
-        blame="environment",
         source="transformers quantizers/quantizer_bnb_4bit.py (validate_environment)",
         sample="ImportError: Using `bitsandbytes` 4-bit quantization requires the latest version of bitsandbytes: `pip "
         "install -U bitsandbytes`",

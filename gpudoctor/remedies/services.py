@@ -12,15 +12,13 @@ REMEDIES = (
         ),
         fix=(
             "The GPU's memory is full: a smaller batch or model, rematerialisation, or sharding over more GPUs; XLA "
-            "takes "
-            "75 % of it at the start (XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_PYTHON_CLIENT_PREALLOCATE=false where "
+            "takes 75 % of it at the start (XLA_PYTHON_CLIENT_MEM_FRACTION, XLA_PYTHON_CLIENT_PREALLOCATE=false where "
             "another process needs some)."
         ),
         kind="gpu-memory",
         source="openxla xla/pjrt, tsl/framework/bfc_allocator.cc; tensorflow core/framework/op_kernel.cc",
         sample="jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
-        "8589934592 "
-        "bytes.",
+        "8589934592 bytes.",
         counter="RESOURCE_EXHAUSTED: Received message larger than max (5195152 vs. 4194304)",
     ),
     Remedy(
@@ -32,15 +30,12 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "Not all processes of the job came to the meeting in time: start every one of num_processes, each "
-            "with its "
-            "own process_id and one coordinator_address that all reach; a task that is named as timed out died "
-            "before or "
-            "never started, and where nodes start slowly give jax.distributed.initialize a longer "
+            "Not all processes of the job came to the meeting in time: start every one of num_processes, each with its "
+            "own process_id and one coordinator_address that all reach; a task that is named as timed out died before "
+            "or never started, and where nodes start slowly give jax.distributed.initialize a longer "
             "initialization_timeout."
         ),
         kind="rendezvous",
-        blame="environment",
         restart="not decided",
         source="openxla xla/tsl/distributed_runtime/coordination/coordination_service.cc; jax _src/distributed.py",
         sample=(
@@ -62,14 +57,12 @@ REMEDIES = (
         lines=True,
         fix=(
             "Another task of the job has died or cannot be reached, and these only tell of it: look for the first "
-            "error in "
-            "the log of the task that is named, and in its node's and scheduler's events."
+            "error in the log of the task that is named, and in its node's and scheduler's events."
         ),
         kind="dead-rank",
         restart="not decided",
         source="openxla coordination_service.cc; tensorflow core/common_runtime/base_collective_executor.cc",
-        sample="jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: The following tasks are unhealthy (stopped "
-        "sending "
+        sample="jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: The following tasks are unhealthy (stopped sending "
         "heartbeats):",
         counter="UNAVAILABLE: failed to connect to all addresses",
     ),
@@ -84,13 +77,10 @@ REMEDIES = (
         lines=True,
         fix=(
             "Nothing answers at the address of the head, scheduler or coordinator: look whether it still runs there, "
-            "in "
-            "its own log, and whether this node reaches that address and port (--interface, a firewall, the "
-            "address of "
-            "another network)."
+            "in its own log, and whether this node reaches that address and port (--interface, a firewall, the address "
+            "of another network)."
         ),
         kind="route",
-        blame="environment",
         restart="not decided",
         source="gRPC core (client_channel); Ray _private/gcs_utils.py; distributed comm/core.py",
         sample=(
@@ -108,11 +98,9 @@ REMEDIES = (
             "built for (LD_LIBRARY_PATH with another), or the GPU's memory was taken by another process already."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="openxla xla/service/gpu/stream_executor_util.cc, stream_executor/cuda/cuda_dnn.cc",
-        sample="jaxlib.xla_extension.XlaRuntimeError: FAILED_PRECONDITION: DNN library initialization failed. Look "
-        "at the "
-        "errors above for more details.",
+        sample="jaxlib.xla_extension.XlaRuntimeError: FAILED_PRECONDITION: DNN library initialization failed. Look at "
+        "the errors above for more details.",
         counter="FAILED_PRECONDITION: the session is closed",
     ),
     Remedy(
@@ -120,11 +108,9 @@ REMEDIES = (
         words=r"\bConnection to (?P<host>[\w.:-]{1,253}) closed by remote host\b|\bclient_loop: send disconnect: ",
         lines=True,
         fix=(
-            "The ssh connection ended, and with it what was started in it: look whether the other machine still "
-            "runs, and "
-            "start what is to outlive a connection in tmux, by setsid or as a batch job (ServerAliveInterval keeps "
-            "an idle "
-            "one open)."
+            "The ssh connection ended, and with it what was started in it: look whether the other machine still runs, "
+            "and start what is to outlive a connection in tmux, by setsid or as a batch job (ServerAliveInterval keeps "
+            "an idle one open)."
         ),
         kind="route",
         blame="node",
@@ -167,16 +153,14 @@ REMEDIES = (
         ),
         types=("KilledWorker", "WorkerCrashedError"),
         fix=(
-            "The process that ran the task died, several times or without a word: its own log and the kernel's "
-            "on that "
+            "The process that ran the task died, several times or without a word: its own log and the kernel's on that "
             "node tell of what (mostly memory: fewer or smaller tasks at once, a higher --memory-limit)."
         ),
         kind="dead-rank",
         restart="not decided",
         source="distributed scheduler.py (KilledWorker); Ray exceptions.py (WorkerCrashedError)",
         sample="distributed.scheduler.KilledWorker: Attempted to run task 'read-7' on 4 different workers, but all "
-        "those "
-        "workers died while running it.",
+        "those workers died while running it.",
         counter="RuntimeError: a worker died",
     ),
     Remedy(
@@ -184,11 +168,9 @@ REMEDIES = (
         words=r"\bin object store because it is full\b|\bObjectStoreFullError\b",
         fix=(
             "Ray's object store is full: give it more (object_store_memory, and /dev/shm as much), let it spill, or "
-            "hold "
-            "fewer objects at once."
+            "hold fewer objects at once."
         ),
         kind="shared-memory",
-        blame="environment",
         source="Ray exceptions.py (ObjectStoreFullError)",
         sample="ray.exceptions.ObjectStoreFullError: Failed to put object 00ff in object store because it is full.",
         counter="RuntimeError: the queue is full",
@@ -201,7 +183,6 @@ REMEDIES = (
             "affinity go where its node is gone."
         ),
         kind="scheduler",
-        blame="user",
         source="Ray exceptions.py (TaskUnschedulableError, ActorUnschedulableError)",
         sample="ray.exceptions.TaskUnschedulableError: The task is not schedulable: The node specified via "
         "NodeAffinitySchedulingStrategy doesn't exist any more",
@@ -212,7 +193,6 @@ REMEDIES = (
         words=r"\bVersion mismatch: The cluster was started with:",
         fix="Give every node the same Ray and the same Python as the head has; the message lists both.",
         kind="dependency-mismatch",
-        blame="environment",
         source="Ray _private/utils.py (check_version_info)",
         sample="RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0",
         counter="RuntimeError: Version mismatch of the file",
@@ -223,11 +203,9 @@ REMEDIES = (
         lines=True,
         fix=(
             "{file} may not be executed in the container: chmod +x it before it is copied in, or give it to its "
-            "interpreter "
-            "(bash FILE); on a volume that is mounted noexec put it elsewhere."
+            "interpreter (bash FILE); on a volume that is mounted noexec put it elsewhere."
         ),
         kind="permission",
-        blame="environment",
         source="runc libcontainer; execve(2), EACCES",
         sample='OCI runtime create failed: exec: "/run.sh": permission denied: unknown.',
         counter='OCI runtime create failed: exec: "/run.sh": stat /run.sh: no such file or directory',
@@ -239,11 +217,9 @@ REMEDIES = (
         fix="{address} is another container's already: end that one, publish another port, or use --network=host.",
         commands=(command("docker ps"),),
         kind="port",
-        blame="environment",
         source="moby libnetwork portallocator",
         sample="docker: Error response from daemon: driver failed programming external connectivity on endpoint fit "
-        "(5f): "
-        "Bind for 0.0.0.0:29500 failed: port is already allocated.",
+        "(5f): Bind for 0.0.0.0:29500 failed: port is already allocated.",
         counter="port 29500 is free",
     ),
     Remedy(
@@ -252,7 +228,6 @@ REMEDIES = (
         lines=True,
         fix="A container {name} is there already: docker rm it, give another name, or start it with --rm.",
         kind="config",
-        blame="user",
         source="moby daemon/names.go",
         sample='docker: Error response from daemon: Conflict. The container name "/fit" is already in use by '
         'container "5f".',
@@ -265,7 +240,6 @@ REMEDIES = (
         fix="The user may not speak to docker: put it into the group docker and log in anew, or use sudo or podman.",
         commands=(command("id"),),
         kind="permission",
-        blame="environment",
         source="docker cli client/errors.go",
         sample="docker: permission denied while trying to connect to the Docker daemon socket at "
         "unix:///var/run/docker.sock",
@@ -276,12 +250,10 @@ REMEDIES = (
         words=r"\bError from server \(Forbidden\)|\bforbidden: User \"[^\"\n]{1,253}\" cannot\b",
         lines=True,
         fix=(
-            "Kubernetes does not let this account do that: give its role the verb and resource that the message "
-            "names "
+            "Kubernetes does not let this account do that: give its role the verb and resource that the message names "
             "(kubectl auth can-i), or use an account that has it."
         ),
         kind="permission",
-        blame="environment",
         source="kubernetes apimachinery pkg/api/errors, apiserver authorization",
         sample='Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ml:default" '
         "cannot list "
@@ -306,8 +278,7 @@ REMEDIES = (
         lines=True,
         fix=(
             "kubectl looks for the cluster at {address}, where none answers: give it the right configuration "
-            "(KUBECONFIG, "
-            "kubectl config use-context); localhost:8080 means that it has none."
+            "(KUBECONFIG, kubectl config use-context); localhost:8080 means that it has none."
         ),
         kind="config",
         blame="environment",
@@ -322,7 +293,6 @@ REMEDIES = (
         fix="Create the {what} {name} in the pod's namespace, or correct its name in the manifest.",
         commands=(command("kubectl get configmaps,secrets"),),
         kind="config",
-        blame="user",
         source="kubernetes pkg/kubelet, pkg/volume",
         sample='MountVolume.SetUp failed for volume "cfg" : configmap "train-config" not found',
         counter="the configmap was found",
@@ -334,12 +304,10 @@ REMEDIES = (
         lines=True,
         fix=(
             "The container runtime of that node does not know NVIDIA's: install nvidia-container-toolkit there and "
-            "enter it "
-            "(nvidia-ctk runtime configure), then restart the runtime."
+            "enter it (nvidia-ctk runtime configure), then restart the runtime."
         ),
         commands=(command("nvidia-ctk --version"),),
         kind="driver",
-        blame="node",
         restart="after a fix",
         source="containerd pkg/cri; moby daemon/runtime_unix.go",
         sample='failed to get sandbox runtime: no runtime for "nvidia" is configured',

@@ -14,7 +14,6 @@ REMEDIES = (
             "inside of deepspeed.zero.GatheredParameters."
         ),
         kind="config",
-        blame="user",
         source="deepspeed runtime/zero/partition_parameters.py; torch aten native/Embedding.cpp",
         sample=(
             "RuntimeError: 'weight' must be 2-D",
@@ -45,7 +44,6 @@ REMEDIES = (
             "same code as a script (python train.py, torchrun)."
         ),
         kind="config",
-        blame="user",
         source="Lightning trainer/connectors/accelerator_connector.py (_lazy_init_strategy)",
         sample="MisconfigurationException: `Trainer(strategy='ddp')` is not compatible with an interactive "
         "environment.",
@@ -81,7 +79,6 @@ REMEDIES = (
             "process then has the whole batch size)."
         ),
         kind="config",
-        blame="user",
         source="accelerate data_loader.py (prepare_data_loader)",
         sample=": Using `split_batches=True` requires that the batch size (8) to be a round multiple of the number of "
         "processes (6).ValueError",
@@ -139,7 +136,6 @@ REMEDIES = (
         fix="Install ninja into the environment that runs, and see that its bin folder is in PATH.",
         commands=(command("python -m pip install ninja"),),
         kind="import",
-        blame="environment",
         source="torch utils/cpp_extension.py (verify_ninja_availability)",
         sample="RuntimeError: Ninja is required to load C++ extensions",
         counter="RuntimeError: ninja has failed",
@@ -156,7 +152,6 @@ REMEDIES = (
         ),
         commands=(command("env | grep -E '^(CUDA_HOME|CUDA_PATH|CC|CXX)='"),),
         kind="config",
-        blame="user",
         source="torch utils/cpp_extension.py (_join_cuda_home)",
         sample="unable to execute '/usr/local/cuda:/usr/local/cuda-11.3/bin/nvcc': No such file or directory",
         counter="unable to execute '/usr/local/cuda-11.3/bin/nvcc': No such file or directory",
@@ -171,7 +166,6 @@ REMEDIES = (
         ),
         commands=(command("sudo apt-get install --yes python3-dev"),),
         kind="import",
-        blame="environment",
         source="GCC libcpp/files.c (open_file_failed)",
         sample="/usr/include/python3.10/pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such "
         "file or directory",
@@ -187,7 +181,6 @@ REMEDIES = (
             "their -dev packages, torch's below its own include folder. What is raised behind it only follows."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="GCC libcpp/files.c (open_file_failed)",
         sample="ext.cpp:1:10: fatal error: cudnn.h: No such file or directory",
         counter="fatal error: no input files",
@@ -220,7 +213,6 @@ REMEDIES = (
         ),
         commands=(command("df -h /run /tmp"),),
         kind="disk-full",
-        blame="node",
         source="squashfs-tools mksquashfs.c; pyxis config.c (runtime_path); enroot.conf",
         sample="slurmstepd: error: pyxis:     Write failed because No space left on device",
         counter="pyxis: Write failed",
@@ -231,11 +223,9 @@ REMEDIES = (
         fix=(
             "Every record was left out while it was prepared: its fields are not those that the data set's description "
             "names. Hold dataset_info.json (columns, formatting, tags) against one record of the file, leave out "
-            "columns "
-            "that are empty or not there, and delete the prepared cache before the next start."
+            "columns that are empty or not there, and delete the prepared cache before the next start."
         ),
         kind="config",
-        blame="user",
         source="LLaMA-Factory data/loader.py (_get_preprocessed_dataset)",
         sample="RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
         counter="RuntimeError: Cannot find samples",
@@ -271,7 +261,6 @@ REMEDIES = (
             "(sed -i 's/\\r$//' SCRIPT, or dos2unix), and have the editor or git write Unix's (core.autocrlf input)."
         ),
         kind="config",
-        blame="user",
         source="bash execute_cmd.c (execute_shell_script); slurm src/sbatch/opt.c",
         sample=(
             "-bash: /var/spool/PBS/jobs/4.SC: /bin/bash^M: bad interpreter: No such file or directory",
@@ -301,8 +290,7 @@ REMEDIES = (
         fix=(
             "Docker Hub has no public image {image}: an image that is only in a docker daemon is made a file first "
             "(enroot import -o {image}.sqsh dockerd://{image}) and given by its path, /PATH/{image}.sqsh; one of "
-            "another "
-            "registry is written REGISTRY#IMAGE:TAG, a user's own USER/IMAGE."
+            "another registry is written REGISTRY#IMAGE:TAG, a user's own USER/IMAGE."
         ),
         kind="image",
         blame="user",
@@ -333,7 +321,6 @@ REMEDIES = (
             "with the Python of the job, once, and on a file system that all nodes see; it wants g++ and pybind11."
         ),
         kind="import",
-        blame="environment",
         source="Megatron-LM megatron/core/datasets/utils.py (compile_helpers), Makefile",
         sample="ImportError: cannot import name 'helpers' from 'megatron.data' (/w/megatron/data/__init__.py)",
         counter="ImportError: cannot import name 'helpers' from 'models' (/w/models/__init__.py)",
@@ -348,11 +335,9 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade bitsandbytes"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="bitsandbytes 0.38 cextension.py, cuda_setup/main.py",
         sample="RuntimeError: CUDA Setup failed despite GPU being available. Please run the following command to get "
-        "more "
-        "information:",
+        "more information:",
         counter="RuntimeError: CUDA setup failed",
     ),
     Remedy(
@@ -363,7 +348,6 @@ REMEDIES = (
             "MODEL.RETINANET.NUM_CLASSES) to the data set's before it is built, and train its last layers with it."
         ),
         kind="config",
-        blame="user",
         source="detectron2 evaluation/coco_evaluation.py (_eval_predictions)",
         sample="AssertionError: A prediction has category_id=62, which is not available in the dataset.",
         counter="AssertionError: A prediction has no category",

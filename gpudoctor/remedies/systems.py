@@ -98,7 +98,6 @@ REMEDIES = (
             f"package "
             "that brings its own; where it is there, name its folder in LD_LIBRARY_PATH.",
             kind="import",
-            blame="environment",
             lines=True,
             source="ld.so(8); the file lists of Debian's packages",
             sample=f"ImportError: {_first(files)}.so.1{NOT_OPENED}: No such file or directory",
@@ -127,7 +126,6 @@ REMEDIES = (
         fix="The notebook's machine ran out of memory: take a machine with more (high RAM), read the data in "
         "parts, load weights with low_cpu_mem_usage=True or straight to the GPU, and use fewer workers.",
         kind="host-memory",
-        blame="program",
         lines=True,
         source="Google Colab's and Jupyter's messages",
         sample="Your session crashed after using all available RAM.",
@@ -143,7 +141,6 @@ REMEDIES = (
         '"$(conda shell.bash hook)"` or `source FOLDER/etc/profile.d/conda.sh` before it, once `conda init` for '
         "shells of your own, or start by `conda run -n NAME`.",
         kind="config",
-        blame="user",
         lines=True,
         source="conda conda/cli/main.py, conda/exceptions.py (CommandNotFoundError)",
         sample="conda: error: argument COMMAND: invalid choice: 'activate' (choose from 'clean', 'compare')",
@@ -178,7 +175,6 @@ REMEDIES = (
         "build with the installed one (python -m pip install --no-build-isolation PACKAGE), or take a wheel that fits "
         "torch, CUDA and Python.",
         kind="import",
-        blame="environment",
         lines=True,
         source="pip src/pip/_internal/build_env.py; PEP 517",
         sample=(
@@ -200,7 +196,6 @@ REMEDIES = (
         "program's settings (submitit's local executor, hydra/launcher=basic), or start by torchrun.",
         commands=(command("command -v sbatch qsub bsub"),),
         kind="file-missing",
-        blame="environment",
         lines=True,
         source="bash execute_cmd.c; submitit submitit/slurm/slurm.py",
         sample=("bash: sbatch: command not found", "FileNotFoundError: [Errno 2] No such file or directory: 'srun'"),
@@ -229,7 +224,6 @@ REMEDIES = (
         "watch fewer folders (let data, caches and checkpoints out).",
         commands=(command("sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
         kind="limits",
-        blame="environment",
         source="inotify_add_watch(2), ENOSPC; watchdog observers/inotify_c.py (_raise_error)",
         sample="OSError: [Errno 28] inotify watch limit reached",
         counter="OSError: [Errno 28] No space left on device",
@@ -244,7 +238,6 @@ REMEDIES = (
         "build that has it (another wheel, conda's build for GPUs), or build it from its sources with that part.",
         commands=(command("python -m pip list"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="xgboost src/common/common.h; torch, OpenMPI, PyCUDA and others in the same words",
         sample="XGBoostError: XGBoost version not compiled with GPU support.",
         counter="XGBoostError: Check failed: valid",

@@ -21,10 +21,9 @@ REMEDIES = (
         "changed-in-place",
         words=r"needed for gradient computation has been modified by an inplace operation",
         fix=(
-            "Something overwrites what backward still needs: torch.autograd.set_detect_anomaly(True) names "
-            "the operation. Write x = x + y for x += y, no inplace=True, and step an optimizer only behind all "
-            "backward calls that use its parameters; two forwards before one backward under DDP want "
-            "broadcast_buffers=False."
+            "Something overwrites what backward still needs: torch.autograd.set_detect_anomaly(True) names the "
+            "operation. Write x = x + y for x += y, no inplace=True, and step an optimizer only behind all backward "
+            "calls that use its parameters; two forwards before one backward under DDP want broadcast_buffers=False."
         ),
         kind="argument",
         source="torch csrc/autograd/saved_variable.cpp (unpack)",
@@ -96,16 +95,13 @@ REMEDIES = (
         "library-handle",
         words=r"CUDNN_STATUS_NOT_INITIALIZED|CUBLAS_STATUS_NOT_INITIALIZED",
         fix=(
-            "The library could not make its handle on that GPU, as a rule because its memory is full: look who "
-            "holds it, "
-            "take smaller batches or start fewer processes there. Where most of it is free, install the cuDNN "
-            "and cuBLAS "
-            "that torch brings and take others out of LD_LIBRARY_PATH."
+            "The library could not make its handle on that GPU, as a rule because its memory is full: look who holds "
+            "it, take smaller batches or start fewer processes there. Where most of it is free, install the cuDNN and "
+            "cuBLAS that torch brings and take others out of LD_LIBRARY_PATH."
         ),
         commands=(command("nvidia-smi"),),
         kind="gpu-memory",
-        source="cuDNN's and cuBLAS's reference (NOT_INITIALIZED: an error of the CUDA runtime at the handle's "
-        "making, "
+        source="cuDNN's and cuBLAS's reference (NOT_INITIALIZED: an error of the CUDA runtime at the handle's making, "
         "as a rule no memory); torch aten cuda/CUDAContext, cudnn/Handle.cpp",
         sample=(
             "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
@@ -117,14 +113,13 @@ REMEDIES = (
         "kernel-too-large",
         words=r"out of resource: shared memory, Required: (?P<wanted>\d+), Hardware limit: (?P<have>\d+)",
         fix=(
-            "That Triton kernel was tuned for a GPU with more shared memory ({wanted} bytes wanted, {have} "
-            "there): take "
-            "smaller blocks or fewer num_stages, another attention implementation (sdpa), a newer Triton, or "
-            "run that "
-            "part without torch.compile."
+            "That Triton kernel was tuned for a GPU with more shared memory ({wanted} bytes wanted, {have} there): "
+            "take smaller blocks or fewer num_stages, another attention implementation (sdpa), a newer Triton, or run "
+            "that part without torch.compile."
         ),
         commands=(command("export TORCHDYNAMO_DISABLE=1"),),
         kind="config",
+        blame="program",
         source="triton runtime/errors.py (OutOfResources)",
         sample="triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072, Hardware "
         "limit: 101376. Reducing block sizes or `num_stages` may help.",
@@ -144,7 +139,6 @@ REMEDIES = (
             command("export TORCHDYNAMO_DISABLE=1"),
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="triton third_party/nvidia driver.c, backend/compiler.py",
         sample=(
             "RuntimeError: Triton Error [CUDA]: device kernel image is invalid",
@@ -158,7 +152,6 @@ REMEDIES = (
         fix="Install torch's build for CUDA in place of the one for CPUs: gpudoctor names the line for this driver.",
         commands=(command("gpudoctor check pytorch"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch/cuda/__init__.py (_lazy_init)",
         sample="AssertionError: Torch not compiled with CUDA enabled",
         counter="AssertionError: Invalid device id",

@@ -20,9 +20,8 @@ REMEDIES = (
         "array-of-objects",
         words=r"can't convert np\.ndarray of type numpy\.(?P<dtype>object_|str_)",
         fix=(
-            "The array holds {dtype}, as a rule rows of unlike length, or a column with text or None: make "
-            "numbers of one dtype of it first (np.asarray(rows, dtype=np.float32) names the row that does not "
-            "fit)."
+            "The array holds {dtype}, as a rule rows of unlike length, or a column with text or None: make numbers of "
+            "one dtype of it first (np.asarray(rows, dtype=np.float32) names the row that does not fit)."
         ),
         kind="data",
         source="torch csrc/utils/tensor_numpy.cpp (numpy_dtype_to_aten)",
@@ -203,9 +202,8 @@ REMEDIES = (
         "gradient-of-integers",
         words=r"Only Tensors of floating point(?: and complex)? dtype can require gradients",
         fix=(
-            "Integers have no gradient: of weights that were loaded in 8 or 4 bits train adapters only "
-            "(requires_grad for those parameters whose dtype is floating), and make your own parameters of "
-            "floats."
+            "Integers have no gradient: of weights that were loaded in 8 or 4 bits train adapters only (requires_grad "
+            "for those parameters whose dtype is floating), and make your own parameters of floats."
         ),
         kind="argument",
         source="torch csrc/autograd/python_variable.cpp, variable.h (set_requires_grad)",
@@ -216,9 +214,8 @@ REMEDIES = (
         "no-probabilities",
         words=r"all elements of (?:input|target) should be between 0 and 1",
         fix=(
-            "binary_cross_entropy wants probabilities: take the loss with logits (BCEWithLogitsLoss) for raw "
-            "outputs, bring labels to 0 and 1, and look for nan in what comes before, which is not between them "
-            "either."
+            "binary_cross_entropy wants probabilities: take the loss with logits (BCEWithLogitsLoss) for raw outputs, "
+            "bring labels to 0 and 1, and look for nan in what comes before, which is not between them either."
         ),
         kind="data",
         source="torch aten native/Loss.cpp, native/cuda/Loss.cu (binary_cross_entropy)",
@@ -261,7 +258,6 @@ REMEDIES = (
         ),
         commands=(command('python -c "import numpy, torch; print(numpy.__version__, torch.__version__)"'),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch csrc/utils/tensor_numpy.cpp (is_numpy_available)",
         sample="RuntimeError: Numpy is not available",
         counter="ModuleNotFoundError: No module named 'numpy'",
@@ -275,7 +271,6 @@ REMEDIES = (
         ),
         commands=(command("nvidia-smi --query-gpu=name,compute_cap --format=csv"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="NVRTC 11.3 to 12.9 (nvrtcCompileProgram, option --gpu-architecture)",
         sample="RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)",
         counter="RuntimeError: nvrtc: error: failed to open libnvrtc-builtins.so.12.1.",
@@ -328,8 +323,7 @@ REMEDIES = (
         fix=(
             "cuDNN's parts (libcudnn_*.so) were loaded from two releases: take CUDA's and the system's cuDNN out of "
             "LD_LIBRARY_PATH (or remove the system's), and install again the nvidia-cudnn-cuNN that this torch "
-            "requires; of nvidia-cudnn-cu11, -cu12 and -cu13 keep torch's alone. LD_DEBUG=libs shows whence each "
-            "comes."
+            "requires; of nvidia-cudnn-cu11, -cu12 and -cu13 keep torch's alone. LD_DEBUG=libs shows whence each comes."
         ),
         commands=(
             command("unset LD_LIBRARY_PATH"),
@@ -337,7 +331,6 @@ REMEDIES = (
             command("ldconfig -p | grep cudnn"),
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="cuDNN's reference (cudnnStatus_t); torch aten cudnn/Exceptions.h; pytorch#185512, #188892",
         sample="RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
         counter="RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",

@@ -19,7 +19,6 @@ REMEDIES = (
             "key, GIT_ASKPASS), and compare the address."
         ),
         kind="permission",
-        blame="environment",
         source="git remote-curl.c, http.c; git hosts' answers",
         sample="fatal: Authentication failed for 'https://git.lab.example/ml/fit.git/'",
         counter="fatal: early EOF",
@@ -33,7 +32,6 @@ REMEDIES = (
             "safe.directory {path}, or chown it."
         ),
         kind="permission",
-        blame="environment",
         source="git setup.c (ensure_valid_ownership)",
         sample="fatal: detected dubious ownership in repository at '/workspace'",
         counter="fatal: not a git repository",
@@ -47,7 +45,6 @@ REMEDIES = (
             "commit is asked for, it can be left out."
         ),
         kind="file-missing",
-        blame="environment",
         source="git setup.c, transport.c",
         sample="fatal: not a git repository (or any of the parent directories): .git",
         counter="a git repository was found",
@@ -66,7 +63,6 @@ REMEDIES = (
             "fetch once before the job in place of from each rank."
         ),
         kind="download",
-        blame="environment",
         restart="not decided",
         source="git remote-curl.c, fetch-pack.c; curl lib/strerror.c, src/tool_operate.c",
         sample="error: RPC failed; curl 56 GnuTLS recv error (-9): Error decoding the received TLS packet.",
@@ -81,7 +77,6 @@ REMEDIES = (
             "there (a proxy, a firewall, an address of another network)."
         ),
         kind="route",
-        blame="environment",
         restart="not decided",
         source="curl lib/connect.c",
         sample="curl: (7) Failed to connect to 10.0.0.9 port 8080 after 2 ms: Couldn't connect to server",
@@ -102,7 +97,6 @@ REMEDIES = (
             "reads along."
         ),
         kind="download",
-        blame="environment",
         restart="after a fix",
         source="curl lib/strerror.c; OpenSSL crypto/x509/x509_txt.c",
         sample="curl: (60) SSL certificate problem: unable to get local issuer certificate",
@@ -114,7 +108,6 @@ REMEDIES = (
         lines=True,
         fix="There is nothing at that address any more: correct the URL, the name or the revision in it.",
         kind="file-missing",
-        blame="environment",
         source="curl src/tool_operate.c (--fail); wget src/http.c",
         sample=("curl: (22) The requested URL returned error: 404", "2025-03-02 11:02:11 ERROR 404: Not Found."),
         counter="curl: (22) The requested URL returned error: 503",
@@ -126,7 +119,6 @@ REMEDIES = (
         lines=True,
         fix="The server refuses this user: give a token that may read it, or accept its terms there.",
         kind="permission",
-        blame="environment",
         source="curl src/tool_operate.c (--fail); wget src/http.c",
         sample="2025-03-02 11:02:11 ERROR 403: Forbidden.",
         counter="2025-03-02 11:02:11 ERROR 404: Not Found.",
@@ -171,7 +163,6 @@ REMEDIES = (
             "login shell end at the container or the batch script."
         ),
         kind="permission",
-        blame="environment",
         source="botocore exceptions.py; google-auth _default.py; AWS error codes; wandb sdk/wandb_login.py",
         sample=(
             'Unable to locate credentials. You can configure credentials by running "aws configure".',
@@ -191,7 +182,6 @@ REMEDIES = (
             "or use one that has it."
         ),
         kind="permission",
-        blame="environment",
         source="AWS error codes; google.rpc.Code; google-cloud-storage",
         sample=(
             "An error occurred (AccessDenied) when calling the PutObject operation: Access Denied",
@@ -209,7 +199,6 @@ REMEDIES = (
         lines=True,
         fix="There is no such bucket or object: correct its name, its folder and its region.",
         kind="file-missing",
-        blame="environment",
         source="AWS S3 error codes; google-cloud-storage; Azure Storage error codes",
         sample="An error occurred (NoSuchKey) when calling the GetObject operation: The specified key does not exist.",
         counter="An error occurred (AccessDenied) when calling the GetObject operation: Access Denied",
@@ -227,12 +216,10 @@ REMEDIES = (
             "try again later."
         ),
         kind="download",
-        blame="environment",
         restart="as it is",
         source="AWS error codes; Docker Hub's answer to too many pulls",
         sample="An error occurred (SlowDown) when calling the PutObject operation (reached max retries: 4): Please "
-        "reduce "
-        "your request rate.",
+        "reduce your request rate.",
         counter="An error occurred (NoSuchKey) when calling the GetObject operation: The specified key does not exist.",
     ),
     Remedy(
@@ -247,8 +234,7 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The cloud has no such machines there now: ask for another zone, region, size or number of nodes, "
-            "reserve "
+            "The cloud has no such machines there now: ask for another zone, region, size or number of nodes, reserve "
             "capacity, or try again later.{told}"
         ),
         kind="scheduler",

@@ -11,8 +11,7 @@ REMEDIES = (
         r"Backward\d{1,2}' returned nan values",
         fix=(
             "The derivative of {name} is not finite there (of a root, a norm, a logarithm or a quotient at 0): add a "
-            "small "
-            "number inside of it (torch.sqrt(x + 1e-8), x.clamp(min=1e-8)), compute it in float32, and mask by "
+            "small number inside of it (torch.sqrt(x + 1e-8), x.clamp(min=1e-8)), compute it in float32, and mask by "
             "torch.where before and not behind it. The traceback above `Error detected in {name}Backward` names the "
             "line."
         ),
@@ -26,10 +25,8 @@ REMEDIES = (
         words=r"Expected a '(?P<want>\w{2,12})' device type for generator but found '(?P<have>\w{2,12})'",
         fix=(
             "A random generator of {have} meets tensors of {want}: torch.Generator(device='{want}'). Of a DataLoader "
-            "it "
-            "comes of torch.set_default_device or set_default_tensor_type('torch.cuda.FloatTensor'): take that away, "
-            "or "
-            "give DataLoader and sampler generator=torch.Generator(device='{want}')."
+            "it comes of torch.set_default_device or set_default_tensor_type('torch.cuda.FloatTensor'): take that "
+            "away, or give DataLoader and sampler generator=torch.Generator(device='{want}')."
         ),
         kind="argument",
         source="torch aten/src/ATen/core/Generator.h (check_generator)",
@@ -45,7 +42,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install 'scipy<1.14'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="scipy integrate/__init__.py: 1.13.1 has them, 1.14.1 has not",
         sample="ImportError: cannot import name 'simps' from 'scipy.integrate' (/v/scipy/integrate/__init__.py)",
         counter="ImportError: cannot import name 'quad' from 'scipy.integrate'",
@@ -57,12 +53,10 @@ REMEDIES = (
         r"tukey|parzen|bohman|nuttall|flattop|barthann|general_gaussian)' from 'scipy\.signal'",
         fix=(
             "scipy 1.13 has its windows in scipy.signal.windows only: write from scipy.signal.windows import {name}; "
-            "in "
-            "a package's code a newer release of it, or python -m pip install 'scipy<1.13'."
+            "in a package's code a newer release of it, or python -m pip install 'scipy<1.13'."
         ),
         commands=(command("python -m pip install 'scipy<1.13'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="scipy signal/__init__.py: 1.12.0 still passes them on (deprecated_windows), 1.13.1 does not",
         sample="ImportError: cannot import name 'gaussian' from 'scipy.signal' (/v/scipy/signal/__init__.py)",
         counter="ImportError: cannot import name 'stft' from 'scipy.signal'",
@@ -77,7 +71,6 @@ REMEDIES = (
         ),
         commands=(command("python -m pip install --upgrade ultralytics"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="ultralytics nn/modules/block.py (its classes by release); Python Lib/pickle.py (find_class)",
         sample="AttributeError: Can't get attribute 'C3k2' on <module 'ultralytics.nn.modules.block' from "
         "'/v/block.py'>",
@@ -116,9 +109,8 @@ REMEDIES = (
         words=r"`model` must be a `LightningModule` or `torch\._dynamo\.OptimizedModule`, got `(?P<name>\w{1,80})`",
         fix=(
             "{name} is no LightningModule of the package whose Trainer is used: lightning and pytorch_lightning are "
-            "two "
-            "packages with classes of their own. Import all of module, data module, callbacks and Trainer from one of "
-            "them (import lightning.pytorch as pl, or import pytorch_lightning as pl)."
+            "two packages with classes of their own. Import all of module, data module, callbacks and Trainer from one "
+            "of them (import lightning.pytorch as pl, or import pytorch_lightning as pl)."
         ),
         kind="argument",
         source="lightning/pytorch/utilities/compile.py (_maybe_unwrap_optimized)",
@@ -135,8 +127,7 @@ REMEDIES = (
         kind="argument",
         source="lightning/pytorch/loops/optimization/automatic.py (ClosureResult.from_training_step_output)",
         sample="MisconfigurationException: In automatic_optimization, when `training_step` returns a dict, the 'loss' "
-        "key "
-        "needs to be present",
+        "key needs to be present",
         counter="MisconfigurationException: training_step returns a dict",
     ),
     Remedy(
@@ -149,6 +140,7 @@ REMEDIES = (
             "or task='multilabel' with num_labels=N; an older program runs with torchmetrics<0.11."
         ),
         kind="dependency-mismatch",
+        blame="program",
         source="torchmetrics classification/*.py (__new__): 0.11.4 asks for task, 0.10.3 does not",
         sample="TypeError: Accuracy.__new__() missing 1 required positional argument: 'task'",
         counter="TypeError: f() missing 1 required positional argument: 'task'",
@@ -158,12 +150,10 @@ REMEDIES = (
         words=r"(?P<name>\w{2,60}): implementation for device (?P<device>cuda(?::\d+)?) not found",
         fix=(
             "mmcv was built without CUDA, so that it has no {name} for a GPU: install the mmcv built for this torch "
-            "and "
-            "CUDA (pip uninstall mmcv mmcv-full, then mim install mmcv in the release that the project asks for), or "
-            "build it where nvcc is and a GPU is seen (FORCE_CUDA=1 MMCV_WITH_OPS=1)."
+            "and CUDA (pip uninstall mmcv mmcv-full, then mim install mmcv in the release that the project asks for), "
+            "or build it where nvcc is and a GPU is seen (FORCE_CUDA=1 MMCV_WITH_OPS=1)."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="mmcv ops/csrc/common/pytorch_device_registry.hpp (Dispatch)",
         sample="RuntimeError: nms_impl: implementation for device cuda:0 not found.",
         counter="RuntimeError: implementation not found",
@@ -173,13 +163,11 @@ REMEDIES = (
         words=r"Could not run '(?P<name>torchvision::\w{1,60})' with arguments from the 'CUDA' backend",
         fix=(
             "This torchvision was built without CUDA, or for another torch, and has no {name} for the GPU: install "
-            "torch "
-            "and torchvision together, both from the same index of the same CUDA (torch 2.N goes with torchvision "
-            "0.N+15)."
+            "torch and torchvision together, both from the same index of the same CUDA (torch 2.N goes with "
+            "torchvision 0.N+15)."
         ),
         commands=(command("python -m pip list | grep -E '^torch'"),),
         kind="dependency-mismatch",
-        blame="environment",
         source="torch aten/src/ATen/core/dispatch/OperatorEntry.cpp (reportError); torchvision csrc/ops",
         sample="NotImplementedError: Could not run 'torchvision::nms' with arguments from the 'CUDA' backend.",
         counter="NotImplementedError: Could not run 'aten::x' with arguments from the 'CUDA' backend.",
@@ -194,7 +182,6 @@ REMEDIES = (
             "(https://download.pytorch.org/whl/cu...); it is one for {other} now."
         ),
         kind="dependency-mismatch",
-        blame="environment",
         source="torchvision extension.py (_check_cuda_version)",
         sample="RuntimeError: Detected that PyTorch and torchvision were compiled with different CUDA major versions. "
         "PyTorch has CUDA Version=12.1 and torchvision has CUDA Version=11.8. Please reinstall",
@@ -211,8 +198,7 @@ REMEDIES = (
         kind="data",
         source="opencv modules/imgproc/src (resize.cpp, color.cpp); imgcodecs loadsave.cpp",
         sample="OpenCVError: OpenCV(4.8.1) /io/opencv/modules/imgproc/src/resize.cpp:4062: error: (-215:Assertion "
-        "failed) "
-        "!ssize.empty() in function 'resize'",
+        "failed) !ssize.empty() in function 'resize'",
         counter="OpenCVError: OpenCV(4.8.1) error: (-215:Assertion failed) dims <= 2",
     ),
 )

@@ -108,8 +108,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="Horovod has waited more than {seconds} s for ranks that did not submit a tensor; the lines below name "
         "them",
         source=HOROVOD + "/stall_inspector.cc",
-        sample="[2025-08-19 11:40:02.345: W horovod/common/stall_inspector.cc:107] One or more tensors were "
-        "submitted "
+        sample="[2025-08-19 11:40:02.345: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted "
         "to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more "
         "than 60 seconds.",
         counter="all tensors were submitted to be reduced",
@@ -199,9 +198,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=LIKELY,
         seen="Ray no longer heard from the node {host}",
         source="Ray src/ray/gcs/gcs_server (health checks), python/ray/_private/worker.py",
-        sample="WARNING worker.py:1829 -- The node with node id: a5f8 and address: 10.1.2.3 and node name: "
-        "10.1.2.3 has been "
-        "marked dead because the detector has missed too many heartbeats from it.",
+        sample="WARNING worker.py:1829 -- The node with node id: a5f8 and address: 10.1.2.3 and node name: 10.1.2.3 "
+        "has been marked dead because the detector has missed too many heartbeats from it.",
         counter="The node with node id: a5f8 and address: 10.1.2.3 is alive",
     ),
     Symptom(
@@ -215,8 +213,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=LIKELY,
         seen="a worker process of Ray died",
         source="Ray's exceptions.py",
-        sample="A worker died or was killed while executing a task by an unexpected system error. To "
-        "troubleshoot the "
+        sample="A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
         "problem, check the logs for the dead worker.",
         counter="The actor is alive",
     ),

@@ -53,8 +53,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="kernel mm/oom_kill.c",
         sample=(
             TIME + "Memory cgroup out of memory: Killed process 6177 (python3.11) total-vm:93111220kB, "
-            "anon-rss:61442004kB, "
-            "file-rss:0kB, shmem-rss:1204kB, UID:1000 pgtables:140020kB oom_score_adj:0",
+            "anon-rss:61442004kB, file-rss:0kB, shmem-rss:1204kB, UID:1000 pgtables:140020kB oom_score_adj:0",
             TIME + "Out of memory: Kill process 6177 (pt_main_thread) score 911 or sacrifice child",
         ),
         counter=TIME + "Out of memory: Killed process 991 (chrome) total-vm:1kB",
@@ -155,8 +154,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="the NVIDIA driver in the kernel is of another version than its libraries",
         source="NVIDIA's driver; NVML_ERROR_LIB_RM_VERSION_MISMATCH",
         sample=(
-            TIME + "NVRM: API mismatch: the client 'nvidia-smi' (pid 6177) has the version 570.133.20, but this "
-            "kernel "
+            TIME + "NVRM: API mismatch: the client 'nvidia-smi' (pid 6177) has the version 570.133.20, but this kernel "
             "module has the version 570.86.15.",
             "Failed to initialize NVML: Driver/library version mismatch",
         ),
@@ -280,8 +278,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="the firewall of this node dropped packets",
         source="ufw, kernel net/netfilter",
         sample=(
-            TIME + "[UFW BLOCK] IN=ens3 OUT= MAC=52:54:00:aa SRC=10.2.0.7 DST=10.2.0.9 LEN=60 TOS=0x00 TTL=64 "
-            "ID=1 DF "
+            TIME + "[UFW BLOCK] IN=ens3 OUT= MAC=52:54:00:aa SRC=10.2.0.7 DST=10.2.0.9 LEN=60 TOS=0x00 TTL=64 ID=1 DF "
             "PROTO=TCP SPT=41122 DPT=39001 WINDOW=64240",
             TIME + "nf_conntrack: nf_conntrack: table full, dropping packet",
         ),

@@ -129,8 +129,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         variant="library",
         seen="the loaded NCCL is not the one that the program was built with",
         source="NCCL dev_runtime.cc",
-        sample=WARN + "NCCL library is too old. This application was compiled with NCCL version 2.30.7, but is "
-        "running "
+        sample=WARN + "NCCL library is too old. This application was compiled with NCCL version 2.30.7, but is running "
         "with NCCL library version 2.28.3.",
         counter=INFO + "NCCL version 2.30.7+cuda13.0",
     ),

@@ -32,8 +32,7 @@ def rdma_port_down(machine: Snapshot) -> Problems:
         yield Problem(
             severity="warning",
             summary=f"no RDMA port is ACTIVE: {listed(place.name for place in waiting)} "
-            f"{'is' if len(waiting) == 1 else 'are'} DOWN "
-            f"({waiting[0].port.physical_state.value})",
+            f"{'is' if len(waiting) == 1 else 'are'} DOWN ({waiting[0].port.physical_state.value})",
             meaning="NCCL finds no RDMA device and falls back to TCP without a warning.",
             evidence=tuple(
                 reading for place in waiting[:4] for reading in (place.port.state, place.port.physical_state)

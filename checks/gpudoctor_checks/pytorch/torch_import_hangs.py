@@ -41,9 +41,8 @@ def torch_import_hangs(machine: Snapshot) -> Problems:
                 else "A first import from a network file system can take a minute; install torch on a local disk."
             ),
             command(
-                "{:python} -c 'import faulthandler, sys; "
-                "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); "
-                "import torch; torch.cuda.is_available()' {:number}"
+                "{:python} -c 'import faulthandler, sys; faulthandler.dump_traceback_later(float(sys.argv[1]), "
+                "exit=True); import torch; torch.cuda.is_available()' {:number}"
                 if in_driver
                 else "{:python} -c 'import faulthandler, sys; "
                 "faulthandler.dump_traceback_later(float(sys.argv[1]), exit=True); import torch' {:number}",

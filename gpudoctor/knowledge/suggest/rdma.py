@@ -168,8 +168,7 @@ def no_rdma(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         "1",
         f"{listed(names)} {'is' if len(names) == 1 else 'are'} ACTIVE with an empty GID table; NCCL takes "
         f"{'it' if len(names) == 1 else 'them'} and fails to connect. The cure is an IPv4 address on the interface of "
-        "each port, in the network namespace of the job; until then this makes NCCL go over TCP, several times "
-        "slower.",
+        "each port, in the network namespace of the job; until then this makes NCCL go over TCP, several times slower.",
         "every NCCL version (the number 1: 'true' counts as 0)",
         'NCCL_DEBUG=INFO logs "NET/Socket : Using"',
         "work-around",

@@ -210,9 +210,8 @@ def master_empty(job: LintJob) -> Iterator[LintFinding]:
                         severity=None if severe else "warning",
                         summary=f"{address.written} is {expansion.raw}, {summary}",
                         happens="Empty, it gives a usage error, or the node looks for the head on itself (127.0.0.1).",
-                        fix=f"Set {expansion.name} before this line (export {expansion.name}=...), and write"
-                        f" ${{{expansion.name}:?}} so"
-                        " that an empty one ends the script.",
+                        fix=f"Set {expansion.name} before this line (export {expansion.name}=...), and write "
+                        f"${{{expansion.name}:?}} so that an empty one ends the script.",
                     )
 
 

@@ -225,9 +225,8 @@ def c10d_by_address(job: LintJob) -> Iterator[LintFinding]:
             span=master.span,
             summary=f"c10d's endpoint is the address {master.sure}; it works only if the head's host name resolves"
             f" to it",
-            happens="Where it does not (127.0.1.1 in /etc/hosts, a container), nobody opens the store: all nodes"
-            " end with"
-            " 'timed out after 60000ms'.",
+            happens="Where it does not (127.0.1.1 in /etc/hosts, a container), nobody opens the store: all nodes end "
+            "with 'timed out after 60000ms'.",
             fix=f"On the head, `getent ahosts $(hostname)` must show {master.sure}. Else write the name that"
             f" `hostname` shows"
             " there, add --rdzv-conf=is_host=1 on the head (is_host=0 on the others), or use the static rendezvous.",
@@ -260,9 +259,8 @@ def c10d_needs_names(job: LintJob) -> Iterator[LintFinding]:
                 span=place.span,
                 summary="c10d hands the workers rank 0's host name and a random port, not this endpoint",
                 happens="Where a node cannot resolve that name, the rendezvous passes and the workers hang.",
-                fix="On every other node, `getent ahosts NAME` must answer for the name that `hostname -f` shows on"
-                " each"
-                " node; else add --local-addr with each node's own address.",
+                fix="On every other node, `getent ahosts NAME` must answer for the name that `hostname -f` shows on "
+                "each node; else add --local-addr with each node's own address.",
             )
             return
 
@@ -334,9 +332,8 @@ def first_of_many_addresses(job: LintJob) -> Iterator[LintFinding]:
                 severity=None if asked[1] in ("-I", "--all-ip-addresses") else "info",
                 summary=f"{address.written} comes from `hostname {asked[1]}`,"
                 " which may give any of the head's addresses",
-                happens="With docker0, a management network, or `127.0.1.1 NAME` in /etc/hosts the others cannot"
-                " reach it:"
-                " they wait until a time-out.",
+                happens="With docker0, a management network, or `127.0.1.1 NAME` in /etc/hosts the others cannot reach "
+                "it: they wait until a time-out.",
                 fix="Compare it with `ip -brief address` on the head; on a cluster use the head's name, or"
                 " `ip -o route get ADDRESS_OF_ANOTHER_NODE` on the head, whose `src` is the right one.",
             )
@@ -376,9 +373,8 @@ def doubtful_name(job: LintJob) -> Iterator[LintFinding]:
                     f" {label(job, first_launch)}",
                     happens="Each node's resolver may give another address for them; some nodes then wait for a"
                     " time-out.",
-                    fix=f"Write one of them, {other}, or the address on all nodes; `{asked}` must"
-                    f" give the"
-                    " same answer everywhere.",
+                    fix=f"Write one of them, {other}, or the address on all nodes; `{asked}` must give the same answer "
+                    "everywhere.",
                     edits=(replace_piece(address, host=other),),
                 )
         first_launch, first = names[0]

@@ -114,9 +114,8 @@ def _of_rows(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
 @rule(
     "K52",
     title="A manifest is one that its operator takes",
-    source="KubeRay 1.5, JobSet 0.10, LeaderWorkerSet 0.7, Kubeflow Trainer 2.1, training-operator 1.9,"
-    " mpi-operator 0.6, Volcano 1.12, Kueue 0.14: a row for each check of their webhooks in"
-    " knowledge/refused_manifests.py",
+    source="KubeRay 1.5, JobSet 0.10, LeaderWorkerSet 0.7, Kubeflow Trainer 2.1, training-operator 1.9, mpi-operator "
+    "0.6, Volcano 1.12, Kueue 0.14: a row for each check of their webhooks in knowledge/refused_manifests.py",
     bad=(
         _RAY.replace("MOST", "0"),
         _RAYJOB.replace("MORE", "ttlSecondsAfterFinished: 60").replace("LEAST", "1").replace("MOST", "2"),

@@ -262,8 +262,7 @@ def only_one_port_open(job: LintJob) -> Iterator[LintFinding]:
                 span=given_port.span,
                 summary=f"The text opens port {port} alone; gloo, NCCL and c10d's workers use random ports as well",
                 happens=f"The rendezvous on {label(job, launch)} passes, and the job hangs in its first collective.",
-                fix="Open all ports between the nodes, such as `ufw allow from SUBNET`; `gpudoctor launch --check`"
-                " tries"
-                " random ports in both directions.",
+                fix="Open all ports between the nodes, such as `ufw allow from SUBNET`; `gpudoctor launch --check` "
+                "tries random ports in both directions.",
             )
             return
