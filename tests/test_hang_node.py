@@ -24,7 +24,7 @@ from hypothesis import given, settings, strategies as st
 from gpudoctor import active
 from gpudoctor.active import ChildReply, own_module
 from gpudoctor.hang import ask
-from gpudoctor.hang.causes.training_memory import held_in
+from gpudoctor.hang.doing import held_in
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.marked import MARK

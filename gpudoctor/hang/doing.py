@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.hang.job import Rank
-from gpudoctor.knowledge.place_markers import normal
+from gpudoctor.knowledge.place_markers import kernel_name, normal
 from gpudoctor.knowledge.places import CPU_OF_A_LOOK, Kind, in_collective, is_user, main_thread, moved, place_of
 from gpudoctor.knowledge.waits import PIPE, OwnWait, wait_of
 from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
@@ -38,6 +38,13 @@ def doing(rank: Rank) -> OwnWait | None:
     if not samples:
         return None
     return wait_of(main_thread(samples[-1], rank.pid), rank.place.user_frame, rank.evidence.sources)
+
+
+def held_in(process: ProcessEvidence) -> str:
+    """The kernel function of its main thread, where it is the same in two looks; else ""."""
+    threads = [main_thread(sample, process.pid) for sample in process.samples]
+    names = {kernel_name(thread.waits_in) if thread is not None else "" for thread in threads}
+    return names.pop() if len(threads) > 1 and len(names) == 1 else ""
 
 
 def stands(rank: Rank) -> bool:

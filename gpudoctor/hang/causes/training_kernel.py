@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.doing import held_in
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.words import process_of, ranks_of, who
-from gpudoctor.knowledge.places import main_thread
 from gpudoctor.sure import BEST
 
 MOST_NAMED = 4
@@ -31,7 +31,7 @@ def stands_out(job: HangJob) -> Iterator[HangCause]:
         return
     by_function: defaultdict[str, list[Rank]] = defaultdict(list)
     for rank in ranks:
-        by_function[_sleeps_in(rank)].append(rank)
+        by_function[held_in(rank.evidence)].append(rank)
     largest = max(by_function.items(), key=lambda each: (len(each[1]), "futex" in each[0]))
     if "futex" not in largest[0]:
         return
@@ -53,16 +53,6 @@ def stands_out(job: HangJob) -> Iterator[HangCause]:
                 confirm="The Python stack of that rank decides: run gpudoctor as the job's user with ptrace allowed, "
                 "or as root.",
             )
-
-
-def _sleeps_in(rank: Rank) -> str:
-    """The kernel function of its main thread, where it is the same in both looks."""
-    names = {
-        thread.waits_in
-        for sample in rank.evidence.samples
-        if (thread := main_thread(sample, rank.pid)) is not None and thread.waits_in
-    }
-    return names.pop() if len(names) == 1 else ""
 
 
 RULES = (stands_out,)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from gpudoctor.command import Command, command
 from gpudoctor.hang.causes import CAUSES, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.doing import held_in
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.words import and_waiting, at, on_host, process_of, who
-from gpudoctor.knowledge.place_markers import NO_MEMORY, kernel_name
-from gpudoctor.knowledge.places import main_thread
+from gpudoctor.knowledge.place_markers import NO_MEMORY
 from gpudoctor.knowledge.wording import size
 from gpudoctor.snapshot.evidence import ProcessEvidence
 
@@ -61,13 +61,6 @@ def _line(variant: str, rank: Rank, process: ProcessEvidence, job: HangJob) -> I
             else command("cat {:path} {:path}", f"{folder}/memory.high", f"{folder}/memory.current")
         )
         yield on_host(job, rank, line)
-
-
-def held_in(process: ProcessEvidence) -> str:
-    """The kernel function of its main thread, where it is the same in two looks; else ""."""
-    threads = [main_thread(sample, process.pid) for sample in process.samples]
-    names = {kernel_name(thread.waits_in) if thread is not None else "" for thread in threads}
-    return names.pop() if len(threads) > 1 and len(names) == 1 else ""
 
 
 RULES = (memory_is_not_granted,)

@@ -15,6 +15,7 @@ from tests.lab.hangs.fourteenth_lot import get_on as fourteenth_gets_on, hanging
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
 from tests.lab.hangs.ninth_lot import get_on as ninth_gets_on, hanging as ninth_hangs
 from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as seventh_hangs
+from tests.lab.hangs.sixteenth_lot import get_on as sixteenth_gets_on, hanging as sixteenth_hangs
 from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_hangs
 from tests.lab.hangs.tenth_lot import get_on as tenth_gets_on, hanging as tenth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on, hanging as third_hangs
@@ -491,6 +492,7 @@ LOTS = {
     "thirteenth": (thirteenth_hangs, thirteenth_gets_on),
     "fourteenth": (fourteenth_hangs, fourteenth_gets_on),
     "fifteenth": (fifteenth_hangs, fifteenth_gets_on),
+    "sixteenth": (sixteenth_hangs, sixteenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
