@@ -25,6 +25,7 @@ from gpudoctor.render.prose import console
 from gpudoctor.snapshot import TorchDevice, TorchFacts, Training, missing, read
 from tests.amp_examples import H100, T4, VERSIONS, answer, compared, device, h100_broken_scaler, precision, t4, works
 from tests.lab import warm
+from tests.patients import torch_package
 
 pytestmark = pytest.mark.usefixtures("forks")
 
@@ -136,6 +137,13 @@ def test_an_interpreter_without_torch_is_one_line(tmp_path: Path) -> None:
     done = run("--python", str(python))
     assert done.returncode == 3 and done.stdout == ""
     assert done.stderr == f"gpudoctor: {python} has no torch: name the training interpreter with --python\n"
+
+
+def test_a_torch_without_autocast_is_one_line(tmp_path: Path) -> None:
+    folder = torch_package(tmp_path, "raise SystemExit", version="1.9.1+cu111", cuda="11.1")
+    done = run("--device", "cpu", PYTHONPATH=str(folder))
+    assert done.returncode == 3 and done.stdout == ""
+    assert "torch 1.9.1+cu111 has no torch.autocast, which came with 1.10" in done.stderr
 
 
 @pytest.mark.parametrize(

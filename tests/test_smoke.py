@@ -29,8 +29,9 @@ def wish(python: str = sys.executable, timeout: float = 10.0) -> ExamineWish:
 
 
 @pytest.fixture
-def worker() -> Iterator[Any]:
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The worker's functions, without running it."""
+    monkeypatch.syspath_prepend(str(WORKER.parent))
     specification = importlib.util.spec_from_file_location("smoke_worker", WORKER)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)

@@ -177,6 +177,37 @@ def test_a_torch_that_fails_is_told_from_one_that_answers(
     assert found.torch_files.value.cuda == "13.0"
 
 
+OF_OLD_RELEASES = {
+    "its NCCL as one number, before 1.10": ("cuda.nccl.version = lambda: 2708", (2, 7, 8)),
+    "the same from NCCL 2.9 on": ("cuda.nccl.version = lambda: 21003", (2, 10, 3)),
+    "as a tuple without a suffix": ("cuda.nccl.version = lambda: (2, 14, 3)", (2, 14, 3)),
+}
+
+
+@POSIX
+@pytest.mark.parametrize(("change", "nccl"), OF_OLD_RELEASES.values(), ids=OF_OLD_RELEASES)
+def test_old_releases_of_torch_are_read(change: str, nccl: tuple[int, ...], tmp_path: Path) -> None:
+    facts = examine(PYTHONPATH=str(torch_package(tmp_path, f"{CUDA_TORCH}\n    {change}"))).torch.value
+    assert facts.nccl_version == nccl
+
+
+@POSIX
+@pytest.mark.parametrize(
+    "change",
+    [
+        "cuda.nccl.version = lambda: 2.7",
+        "del cuda.get_device_properties",
+        "distributed = None",
+        "properties.total_memory = None",
+        "properties.major = 'nine'",
+    ],
+)
+def test_a_torch_that_answers_in_another_form_is_not_called_broken(change: str, tmp_path: Path) -> None:
+    found = examine(PYTHONPATH=str(torch_package(tmp_path, f"{CUDA_TORCH}\n    {change}")))
+    assert probe_of(found).outcome == "unread"
+    assert not found.torch.is_read and "gpudoctor does not know how this torch answers" in found.torch.reason
+
+
 @POSIX
 @pytest.mark.parametrize(
     ("source", "step"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from gpudoctor.active import Child, Waiting, gather, start, worker
 from gpudoctor.errors import CannotTell
+from gpudoctor.knowledge.pytorch.cuda_versions import minor
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
 from gpudoctor.read.python import assemble
@@ -14,6 +15,7 @@ from gpudoctor.snapshot import TorchFacts, Training
 SPELLING = ("torch", "lightning", "pytorch-lightning", "accelerate", "deepspeed")
 """Distributions that have a word of their own for a precision."""
 ALL = "all"
+FIRST_AUTOCAST = (1, 10)
 
 
 class NothingToTest(CannotTell):
@@ -47,6 +49,11 @@ def look(interpreter: Interpreter, wanted: Sequence[str], timeout: float, waitin
     training = assemble(wish, replies["python"], replies.get("torch"))
     if training.torch_files.missing_kind == "absent":
         raise NothingToTest(f"{interpreter.path} has no torch: name the training interpreter with --python")
+    version = training.torch_files.value.version if training.torch_files.is_read else ""
+    if (minor(version) or FIRST_AUTOCAST) < FIRST_AUTOCAST:
+        raise NothingToTest(
+            f"torch {version} has no torch.autocast, which came with 1.10: its precisions are not tested"
+        )
     versions = {key: value for key, value in training.packages.value_or({}).items() if key.lower() in SPELLING}
     if not listing:
         return Patient(versions, tuple(dict.fromkeys(wanted)))

@@ -13,9 +13,11 @@ from gpudoctor.knowledge.precision.support import Dtype
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.python import describe
 from gpudoctor.read.smoke import AT_ONCE, SECONDS
-from gpudoctor.snapshot import AmpResult, AmpTarget, Reading, Snapshot, missing, read
+from gpudoctor.snapshot import AmpResult, AmpTarget, MissingKind, Reading, Snapshot, missing, read
 
 SOURCE = "mixed precision test"
+KINDS: dict[str, MissingKind] = {"hung": "timeout", "unread": "absent"}
+"""What a test that ended in this way leaves out; a release of torch that has no autocast has nothing to test."""
 TESTED: tuple[Dtype, ...] = ("fp16", "bf16")
 
 
@@ -60,7 +62,7 @@ def test(python: str, devices: Sequence[str], seconds: float, waiting: Waiting |
         whole = assemble.device(device, TESTED, said, probe, reply.seconds)
         source = f"{SOURCE} {device}"
         if whole.error:
-            reason = missing(source, describe(probe), "timeout" if probe.outcome == "hung" else "failed")
+            reason = missing(source, describe(probe), KINDS.get(probe.outcome, "failed"))
             targets.append(AmpTarget(device, reason))
         else:
             targets.append(AmpTarget(device, read(source, tuple(map(shortened, whole.precisions)))))

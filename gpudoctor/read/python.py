@@ -83,8 +83,8 @@ def imported(
         }
     except msgspec.ValidationError as error:
         unexpected = f"facts of an unexpected form: {told(error, collected)}"
-        garbled = Probe("garbled", "import torch", unexpected, wish.timeout)
-        return {"torch": why_missing(IMPORT, garbled), "torch_probe": read(IMPORT, garbled)}
+        unread = Probe("unread", "import torch", unexpected, wish.timeout)
+        return {"torch": why_missing(IMPORT, unread), "torch_probe": read(IMPORT, unread)}
 
 
 def both(reading: Reading[Any]) -> dict[str, Reading[Any]]:
@@ -102,6 +102,8 @@ def how_it_ended(reply: ChildReply, said: Sequence[Mapping[str, Any]], timeout: 
     for message in said:
         if "complete" in message:
             return Probe(timeout_seconds=timeout)
+        if "unread" in message:
+            return Probe("unread", step, str(message["unread"]).rstrip("."), timeout)
         if "raised" in message:
             return Probe("raised", step, str(message["raised"]).rstrip("."), timeout)
         step = str(message.get("doing", step))
@@ -135,6 +137,8 @@ def describe(probe: Probe) -> str:
         return f"{probe.step} did not return within {probe.timeout_seconds:g} s{stuck}"
     if probe.outcome == "garbled":
         return f"answered with something else than gpudoctor's worker: {probe.detail}"
+    if probe.outcome == "unread":
+        return f"gpudoctor does not know how this torch answers: {probe.step}: {probe.detail}"
     return f"{probe.step}: {probe.detail}"
 
 

@@ -79,10 +79,11 @@ class Probe(Section, frozen=True):
     """How a worker in the training interpreter ended, and at what it was when it did not end well.
 
     answered: it said all it had to say. raised: a Python exception. crashed: a signal or an exit status.
-    hung: its deadline passed. garbled: it ended well, but what it wrote is not a worker's answer.
+    unread: we asked for what this release of torch has not. hung: its deadline passed. garbled: it ended well, but what
+    it wrote is not a worker's answer.
     """
 
-    outcome: Literal["answered", "raised", "crashed", "hung", "garbled"] = "answered"
+    outcome: Literal["answered", "raised", "unread", "crashed", "hung", "garbled"] = "answered"
     step: str = ""
     """What it was doing: "import torch", "torch.cuda.is_available()"; empty when it answered."""
     detail: str = ""

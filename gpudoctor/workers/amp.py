@@ -93,6 +93,9 @@ def main(say: Say, arguments: List[str]) -> None:
     try:
         import torch
 
+        if amp_switches.too_old(torch):
+            say({"doing": "torch.autocast", "unread": amp_switches.too_old(torch)})
+            return
         switches = amp_switches.as_set(torch)
         if override is not None:
             switches["NVIDIA_TF32_OVERRIDE"] = override

@@ -137,6 +137,11 @@ def transformer(torch: Any, width: int = 128, heads: int = 4, blocks: int = 1, o
     """Transformer blocks with pre-norm and scaled_dot_product_attention, and a linear head."""
     nn = torch.nn
 
+    def written_out(q: Any, k: Any, v: Any) -> Any:
+        return nn.functional.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+    attention = getattr(nn.functional, "scaled_dot_product_attention", written_out)  # since torch 2.0
+
     class Block(nn.Module):  # type: ignore[misc, name-defined]  # here, for torch comes as an argument
         def __init__(self) -> None:
             super().__init__()
@@ -149,7 +154,7 @@ def transformer(torch: Any, width: int = 128, heads: int = 4, blocks: int = 1, o
         def forward(self, x: Any) -> Any:
             batch, length, _ = x.shape
             q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-            attended = nn.functional.scaled_dot_product_attention(q, k, v)
+            attended = attention(q, k, v)
             x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
             return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 

@@ -5,6 +5,8 @@ Reading an old name after a new one was written can raise RuntimeError (torch 2.
 
 from typing import Any, Dict
 
+OLDEST = "torch {} has no torch.autocast, which came with 1.10"
+
 READ = (
     "torch.backends.cuda.matmul.allow_tf32",
     "torch.backends.cudnn.allow_tf32",
@@ -40,6 +42,19 @@ def at(torch: Any, name: str) -> Any:
     for part in name.split(".")[1:]:
         value = getattr(value, part)
     return value
+
+
+def too_old(torch: Any) -> str:
+    """Why no precision of this torch can be tried; "" where one can."""
+    return "" if hasattr(torch, "autocast") else OLDEST.format(torch.__version__)
+
+
+def exact_products(torch: Any) -> None:
+    """IEEE float32 products, under the old API and the new."""
+    if hasattr(torch, "set_float32_matmul_precision"):  # 1.12
+        torch.set_float32_matmul_precision("highest")
+    else:
+        set_tf32(torch, False)
 
 
 def set_tf32(torch: Any, on: bool) -> None:

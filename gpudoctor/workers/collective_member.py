@@ -7,6 +7,8 @@ import platform
 import socket
 from typing import Any, Dict
 
+from torch_facts import nccl_numbers
+
 LONGEST = 3000  # bytes of JSON: with its other fields the message still fits one line
 SETTINGS = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TP_", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 OURS = ("NCCL_DEBUG_FILE", "NCCL_HOSTID")  # set by the rank program, different on every rank
@@ -46,7 +48,8 @@ def nccl_version(torch: Any) -> str:
         version = torch.cuda.nccl.version()
     except Exception:  # torch builds without it raise several kinds
         return ""
-    return ".".join(str(part) for part in version) if isinstance(version, tuple) else str(version)
+    suffix = [part for part in version if isinstance(part, str)] if isinstance(version, tuple) else []
+    return ".".join([str(part) for part in nccl_numbers(version)] + suffix)
 
 
 def bus_id(torch: Any, device: Any) -> str:

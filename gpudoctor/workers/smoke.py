@@ -12,6 +12,8 @@ import socket
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from amp_switches import exact_products
+
 Say = Callable[[Dict[str, Any]], None]
 
 MIB = 1024**2
@@ -68,7 +70,7 @@ def too_far_off(error: float) -> str:
 
 def relative_error(torch: Any, device: Any) -> float:
     """The largest relative error (Frobenius norm) of a few float32 products against the CPU's in float64."""
-    torch.set_float32_matmul_precision("highest")  # IEEE float32 products, under the old API and the new
+    exact_products(torch)
     generator = torch.Generator().manual_seed(20)
     left, right = (torch.randn(MATRIX, MATRIX, generator=generator) for _ in range(2))
     expected = left.double() @ right.double()

@@ -34,7 +34,7 @@ def main(say: Say, arguments: List[str]) -> None:
             try:
                 say({"facts": facts(torch, caught)})
             except Exception as error:
-                say({"raised": describe(error)})
+                say({"unread" if asked_amiss(error) else "raised": describe(error)})
                 return
         say({"complete": True})
         # After all else: it asks NVML, and one that blocks costs this fact only.
@@ -46,6 +46,15 @@ def describe(error: BaseException) -> str:
     """ "ImportError: libcudnn.so.9: cannot open shared object file", on one line of bearable length."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:600] if text else type(error).__name__
+
+
+def asked_amiss(error: BaseException) -> bool:
+    """Whether this file asked for what this release of torch has not or gives in another form: no fault of torch's."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    ours = trace is not None and trace.tb_frame.f_code.co_filename == __file__
+    return ours and isinstance(error, (AttributeError, ImportError, TypeError, ValueError))
 
 
 def build(torch: Any, caught: Any) -> Dict[str, Any]:
@@ -73,10 +82,18 @@ def architectures(torch: Any) -> List[str]:
 
 
 def nccl_version(torch: Any) -> Optional[List[int]]:
-    """The NCCL that torch was compiled against, None without: torch.cuda.nccl.version() without its suffix."""
+    """The NCCL that torch was compiled against, None without."""
     if not hasattr(torch._C, "_nccl_version"):
         return None
-    return [part for part in torch.cuda.nccl.version() if isinstance(part, int)]
+    return nccl_numbers(torch.cuda.nccl.version())
+
+
+def nccl_numbers(version: Any) -> List[int]:
+    """(2, 28, 9, "+cuda12") without its suffix; 2708, which torch gave before 1.10, as NCCL_VERSION writes it."""
+    if not isinstance(version, int):
+        return [part for part in version if isinstance(part, int)]
+    major = 10000 if version >= 10000 else 1000  # from 2.9 on there are two digits for the minor
+    return [version // major, version % major // 100, version % 100]
 
 
 def backends(torch: Any) -> List[str]:

@@ -13,6 +13,7 @@ import traceback
 from datetime import timedelta
 from typing import Any, Callable, Dict, List
 
+from amp_switches import too_old
 from collective import LINE_BYTES, Rank, be_a_rank, leave, open_device
 from collective_member import describe
 from train_team import Team
@@ -91,7 +92,7 @@ class Cells:
     def trained(self, way: Way, context: Context) -> Dict[str, Any]:
         """The fields of `Trained`: those of the way, and how it ended."""
         context.enter("start")
-        lacking = context.team.first_text(way.lacking(context))
+        lacking = context.team.first_text(too_old(context.torch) or way.lacking(context))
         if lacking:
             return {"outcome": "not applicable", "reason": lacking}
         fields: Dict[str, Any] = {"outcome": "passed"}

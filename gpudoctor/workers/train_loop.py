@@ -4,6 +4,7 @@ import statistics
 import time
 from typing import Any, Dict, Iterator, List, Optional
 
+from amp_switches import exact_products
 from train_memory import Memory
 from train_precision import Precision, lacking, remark
 from train_reference import optimizer
@@ -83,7 +84,7 @@ class _Run:
 
         context, torch = self.context, self.torch
         # The comparison means nothing with TF32 in it, and sums must come in one order.
-        torch.set_float32_matmul_precision("highest")
+        exact_products(torch)
         if context.device.type == "cpu":
             torch.set_num_threads(1)  # the model is too small for more, and the ranks share the cores
         context.enter("model")

@@ -9,6 +9,7 @@ import statistics
 import time
 from typing import Any, Callable, Dict, List, Optional
 
+from amp_switches import exact_products
 from train_loop import UNCOUNTED_STEPS, Local, epochs_of
 from train_memory import Memory
 from train_precision import remark
@@ -44,7 +45,7 @@ class Watch:
         self.scale = scale
         self.scaler = scaler
         # As in train_loop: the comparison means nothing with TF32 in it.
-        context.torch.set_float32_matmul_precision("highest")
+        exact_products(context.torch)
         note = remark(context.torch, context.precision, context.device)
         if note:
             context.note(note)

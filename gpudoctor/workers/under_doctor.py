@@ -17,13 +17,22 @@ GRACE_SECONDS = 5.0
 """For torchrun, which ends its ranks on SIGTERM."""
 
 
+OF_THE_OLD_LAUNCHER = ("--nnodes=", "--node_rank=", "--nproc_per_node=", "--master_addr=", "--master_port=")
+
+
 def understood(arguments, version):
     # type: (list[str], str) -> list[str]
-    """torchrun's arguments without what this torch cannot take: before 2.3 it makes a folder in --log_dir."""
+    """torchrun's arguments without what this torch cannot take, its module first.
+
+    Before 2.3 it makes a folder in --log_dir. Before 1.9 there is the old launcher only, which has no rendezvous.
+    """
     numbers = [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
     if numbers >= [2, 3]:
         return arguments
-    return [word for word in arguments if word != "--log_dir=" + os.devnull]
+    if numbers >= [1, 9]:
+        return [word for word in arguments if word != "--log_dir=" + os.devnull]
+    kept = [word for word in arguments[1:] if word.startswith(OF_THE_OLD_LAUNCHER) or not word.startswith("--")]
+    return ["torch.distributed.launch", "--use_env", *kept]
 
 
 def main():
@@ -40,6 +49,7 @@ def main():
         from torch.version import __version__ as version  # torchrun imports all of torch in any case
 
         sys.argv = understood(sys.argv, version)
+        module = sys.argv[0]
     import runpy
 
     runpy.run_module(module, run_name="__main__", alter_sys=True)
