@@ -31,7 +31,7 @@ from gpudoctor.compare.report import DiffReport
 from gpudoctor.devices import DevicesAnswer
 from gpudoctor.envelope import Answer, encode, schema as answer_schema
 from gpudoctor.explain.report import Explanation
-from gpudoctor.fault_classes import MEANS, MEET
+from gpudoctor.fault_classes import MEANS
 from gpudoctor.fleet.survey import Survey
 from gpudoctor.folder.answer import FolderAnswer
 from gpudoctor.hang.report import HangReport
@@ -149,6 +149,31 @@ to paste, which are words of whoever wrote the file; of `env`, with the variable
 `--from` reads the `--json` of `launch`, for these are lines to paste and nothing else, nor that of `checks`, which
 tells of the installation.
 """
+MEET = (
+    "| an option of a command line: unknown, ambiguous, without its value, of a value that is not allowed | the "
+    "program's own parser (argparse, click, getopt, a launcher's or scheduler's command too) | argument |\n"
+    "| a value that a program passed to a function or constructor: its type, its range, two that exclude each other, "
+    "one that is missing | a library, in words about the call | argument |\n"
+    "| the same, where it is a tensor's size, number of dimensions or length | a library | shape |\n"
+    "| a key or value of a settings file, of a job script's header or of an environment variable; settings that "
+    "contradict each other or do not divide | whoever reads or validates settings (omegaconf, pydantic, a `*Config` "
+    "or `*Arguments` class, a command that hands a job in) | config |\n"
+    "| the same of a variable of NCCL's | NCCL | nccl-setting |\n"
+    "| ranks that cannot be started although they were asked for rightly: no daemon, no ssh, no slots | a launcher | "
+    "launcher |\n"
+    "| a job, for what it asks or for whose it is: resources, partition, account, QOS, taints | a scheduler | "
+    "scheduler |\n"
+    "| a daemon's own files, cgroups and plugins on a node | slurmd, slurmstepd | scheduler (node-lost where the node"
+    " is gone) |\n"
+    "| a package that is not there | the interpreter, or a library that says which one to install | import |\n"
+    "| a package, toolkit or build that is there in another version than is wanted | a library, a loader, a compiler "
+    "| dependency-mismatch |\n"
+    "| a path that is not there | anybody, with the path in the message | file-missing |\n"
+    "| a name that is not there and is no path: a model, a column, an operation | a library | argument, or what that "
+    "name is of (data, checkpoint) |\n"
+    "| what was read, and not what was passed: a record, an image, a line | whoever decodes it | data |\n"
+)
+"""Where classes meet: what is refused, by whom, and of what class that is. Ask first who speaks."""
 CLASS_PAGE = """# Classes of faults
 
 <!-- Written by docs/generate.py; edit gpudoctor/fault_classes.py instead. -->
@@ -168,7 +193,6 @@ Ask first who speaks, then what is refused:
 | what is refused | by whom | class |
 |---|---|---|
 {meet}
-
 A failed `assert` whose message says what is wanted is of the class of what it wants; `assertion` is one that says
 nothing.
 """
@@ -191,8 +215,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
     yield DOCS / "hang-causes.md", hang_causes()
     rows = "\n".join(f"| {kind} | {meaning} |" for kind, meaning in MEANS.items())
-    meet = "\n".join(f"| {what} | {who} | {kind} |" for what, who, kind in MEET)
-    yield DOCS / "classes.md", CLASS_PAGE.format(rows=rows, meet=meet)
+    yield DOCS / "classes.md", CLASS_PAGE.format(rows=rows, meet=MEET)
     yield DOCS / "tutorials.md", tutorials.page()
     yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
     for name, form in SCHEMAS.items():
