@@ -96,20 +96,32 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """In an order in which each worker of xdist begins with its share of what is slow, and ends with what is quick.
 
     `--dist=worksteal` gives each worker a part of the list, one after the other, and whoever has done his takes from
-    the end of the longest that is left. A slow test that is last would have all others wait for it.
+    the end of the longest that is left. A slow test that is last would have all others wait for it; and where all wait
+    for labs at once nobody computes. So every other worker begins with the files whose tests ask for more time than
+    others, while the rest compute. Files stay whole, as their tests share what they have started.
     """
     slow = [item for item in items if item.get_closest_marker("quick") is None]
     quick = [item for item in items if item.get_closest_marker("quick") is not None]
     quick.sort(key=lambda item: not hasattr(getattr(item, "module", None), "sources"))  # one worker parses them
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in slow:
+        files.setdefault(item.path, []).append(item)
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for file in sorted(files.values(), key=waits, reverse=True):
+        min(shares[::2] if waits(file) else shares, key=len).extend(file)
     ordered: list[pytest.Item] = []
-    for remaining in range(workers, 0, -1):
-        size = (len(items) - len(ordered)) // remaining
-        part = slow[: len(slow) // remaining][:size]
-        slow = slow[len(part) :]
-        rest = size - len(part)
-        ordered += part + quick[:rest]
-        quick = quick[rest:]
-    return ordered + slow + quick
+    for number, share in enumerate(shares):
+        size = (len(items) - len(ordered)) // (workers - number)
+        filled = max(0, size - len(share))
+        ordered += share + quick[:filled]
+        quick = quick[filled:]
+    return ordered + quick
+
+
+def waits(file: list[pytest.Item]) -> bool:
+    """Whether a test of it asks for more time than all have: a lab, in which ranks stand and hosts vanish."""
+    usual = float(file[0].config.getini("timeout"))
+    return any(marker.args[0] > usual for item in file for marker in item.iter_markers("timeout"))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import pytest
 
 from tests.lab.sshd import Cluster, ssh_hosts
 
+pytestmark = pytest.mark.timeout(600)  # waits for most of a minute
 HEAD = """
 import json, sys
 import msgspec

@@ -25,7 +25,10 @@ from gpudoctor.snapshot import Reading, read
 from gpudoctor.sure import LIKELY, SEEN
 from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux"),
+    pytest.mark.timeout(600),  # waits for most of a minute
+]
 OOM_LINE = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.10 GiB"
 )

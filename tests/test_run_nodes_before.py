@@ -17,7 +17,10 @@ from tests.lab import traffic
 from tests.lab.hosts import Host, hosts
 from tests.lab.sshd import user_environment
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux"),
+    pytest.mark.timeout(600),  # waits for most of a minute
+]
 PATIENCE = 120.0
 STAND_IN = textwrap.dedent(
     """

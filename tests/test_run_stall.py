@@ -18,7 +18,10 @@ from gpudoctor.run.stalled import told
 from tests.test_run import PATIENCE, runs, until, words
 from tests.test_run_end import ranks_of, torchrun
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux"),
+    pytest.mark.timeout(600),  # waits for most of a minute
+]
 HANGS = Path(__file__).parent / "lab" / "hangs"
 
 

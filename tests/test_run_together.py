@@ -20,7 +20,10 @@ from tests.lab.ends.started import truly
 from tests.lab.hosts import Host, hosts
 from tests.lab.sshd import user_environment
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux"),
+    pytest.mark.timeout(600),  # waits for most of a minute
+]
 PATIENCE = 240.0
 TORCHRUN = ("torchrun", "--nnodes=2", "--rdzv-endpoint=n1:29500", "train.py")
 SECRETS = ("hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345", "pa55w0rd", "0123456789abcdef0123456789abcdef01234567")
