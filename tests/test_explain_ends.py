@@ -116,3 +116,14 @@ def test_advice_that_ends_with_a_colon_takes_the_line_below() -> None:
         == "Please run the following: python -m tool"
     )
     assert advice("It failed. Please run the following:") == "Please run the following"
+
+
+def test_a_status_that_an_unranked_line_explains_is_no_second_cause() -> None:
+    log = (
+        "usage: fit.py [-h] [--epochs EPOCHS]\n"
+        "fit.py: error: unrecognized arguments: --local_rank=0\n"
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 2) local_rank: 0 (pid: 6396) of binary: "
+        "/opt/venv/bin/python\n"
+    )
+    said = explain(["-"], stdin=io.BytesIO(log.encode()))
+    assert [cause.cause for cause in said.causes] == ["program-error"]

@@ -246,6 +246,9 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
     }
     anonymous = any(
         traceback.told.rank is None and traceback.kind in ("own", "cause", "communication") for traceback in tracebacks
+    ) or any(
+        event.rank is None and event.symptom.role == "cause" and event.symptom.cause == "program-error"
+        for event in facts.events
     )
     first: dict[tuple[int | None, int | None], ToldExit] = {}
     for ended in facts.exits:
