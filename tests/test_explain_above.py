@@ -68,7 +68,7 @@ def test_the_path_that_was_refused(message: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "file", "function", "variant"),
     [
-        ("data", "list index out of range", "/v/site-packages/unsloth/models/rl.py", "patch", "by-package"),
+        ("data", "list index out of range", "/v/site-packages/unsloth/models/rl.py", "patch", "in-package"),
         ("data", "list index out of range", "/w/train.py", "split", "own-line"),
         ("data", "sample 7 has no label", "/w/data.py", "__getitem__", "data"),
         ("shape", "sizes 3 and 4 do not fit", "/w/train.py", "f", "shape"),

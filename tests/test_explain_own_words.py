@@ -19,7 +19,7 @@ from gpudoctor.fault_classes import Class
         ("config", "Cannot use --warm together with --cold-start.", "not-together", "--cold-start"),
         ("config", "`offload=True` requires `shard_states=True`.", "wanted", "shard_states=True"),
         ("config", "If resume is True, state_file must be provided.", "wanted", "state_file"),
-        ("config", "hidden size must be divisible by heads", "refused", "hidden size must be divisible by heads"),
+        ("config", "hidden size must be divisible by heads", "form", "Change hidden size, or heads"),
         ("data", "Please pass `features` or one example.", "advised", "Please pass `features`"),
         ("file-missing", "[Errno 2] No such file or directory: '/data/a.json'", "path", "/data/a.json"),
         ("file-missing", "No such file or directory: 'conf/a.json'", "path", "starts at the folder"),

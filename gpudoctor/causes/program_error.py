@@ -19,7 +19,7 @@ CAUSE = Cause(
             for kind in (*OF_ENVIRONMENT, "data", "shape", "checkpoint", "nan", "host-memory")
         },
         "config": Judged("config", "user", "after a fix"),
-        "arguments": Judged("argument", "user", "after a fix"),
+        **dict.fromkeys(("arguments", "arguments-rank"), Judged("argument", "user", "after a fix")),
         "download": Judged("download", "environment", "not decided"),
         "storage": Judged("storage", "node", "not decided"),
         "disk-full": Judged("disk-full", "node", "after a fix"),
@@ -73,6 +73,7 @@ CAUSE = Cause(
             "not where it was raised.{told}"
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
+        "form": "{what}{place}.{told}",
         "refused": "{what}.{release}",
         "handed": (
             "The call{place} is refused: {said}. Look at what is handed to it there, and at how what it works on was "
@@ -230,12 +231,7 @@ CAUSE = Cause(
             "What is called{place} takes no argument {name}: it is misspelt, or of another release than the one "
             "that is installed here; help() lists what it takes."
         ),
-        "missing-entry": (
-            "What is read{place} has no entry {key}: print its keys. A record (a line of a manifest "
-            "or of JSON) lacks a field that the program reads by this name, a configuration a setting of this name, a "
-            "batch a column (what collates it left it out, or this split was not prepared as the other one was), a "
-            "checkpoint a part, the environment a variable."
-        ),
+        "missing-entry": "What is read{place} has no entry {key}: print its keys. {of}",
         "missing-number": (
             "{key} is no key of what is looked up{place} in `{code}`: print its keys. Where it is a class, label or id "
             "of the data, the table there was made for other data, or counts from another number (0 or 1)."
@@ -281,7 +277,11 @@ CAUSE = Cause(
             "Give the path as the node of {who} sees it, or put the file there; a relative path starts at the folder "
             "that the job was started in{place}.{told}"
         ),
-        "permission": "Let the job's user read or write {path}, or give another one{place}.{told}",
+        "permission": (
+            "The user that runs there may not read or write {path}{place}: look as that user, on that node, whose it "
+            "and its folder are (id; ls -ld), and give a place of the user's own, or have the right given (what NFS "
+            "exports root mostly has none on).{told}"
+        ),
         "config": "Correct the setting or argument that the message names; it was refused{place}.{told}",
         "data": "Look at {sample}{place}: repair it, make or fetch it again, or skip it.{told}",
         "shape": (
@@ -301,8 +301,14 @@ CAUSE = Cause(
         ),
         "dependency-mismatch": (
             "What is installed has not what is called{place} ({said}): it is of another release, or another build, "
-            "than the one that calls it was written for. Install the one that the project's requirements name, or the "
-            "newest of both.{told}"
+            "than the one that calls it was written for. Install the one that the project's requirements name."
+            "{told}"
+        ),
+        "no-attribute": (
+            "{owner} has no {name}{place}. Where {owner} is a package's, the installed release is another than the one "
+            "that this was written for: install the one that the project's requirements name. Else it is another "
+            "object than is meant: one that wraps it (of DistributedDataParallel the model is .module), or of "
+            "another class.{told}"
         ),
         "apart": Fix(
             "What meets there is of releases that do not fit{place}: {said}. Install the release that this asks for.",
@@ -378,9 +384,10 @@ CAUSE = Cause(
             "settings objects of other packages or open files. Or start them by a way that pickles nothing: "
             "strategy='ddp' instead of ddp_spawn (Lightning), torchrun instead of mp.spawn, fork for workers."
         ),
-        "arguments": (
-            "Correct what the program refuses, {reason}: its usage lists what it takes. --local-rank is what torch's "
-            "old launcher gives: start by torchrun, which gives none."
+        "arguments": "Correct what the program refuses, {reason}: its usage lists what it takes.",
+        "arguments-rank": (
+            "--local-rank is what torch's old launcher gives, and this program does not take it: start by torchrun, "
+            "which gives none, and read LOCAL_RANK from the environment. It refuses: {reason}."
         ),
         "script": "Correct the script at that line; `bash -n SCRIPT` reads it without running it.",
         "main-guard": "Put what the script does below: if __name__ == '__main__'.",

@@ -47,7 +47,8 @@ INTERFACE = (
     "or take it out; an exclusion list excludes lo too."
 )
 OF_PIP = lazy_re(
-    r"metadata-generation-failed|Getting requirements to build|error originates from a subprocess, and is likely"
+    r"metadata-generation-failed|Getting requirements to build|error originates from a subprocess, and is likely|"
+    r"error: subprocess-exited-with-error|Failed building wheel|\bsetup\.py (?:bdist_wheel|egg_info|install)\b"
 )
 OF_A_HUB = lazy_re(
     r"(?i)hugg|\bhub\b|download|https?:|\burl\b|dataset|model|fetch|retriev|cache|\.co\b|\.org\b|\.com\b"
@@ -64,6 +65,8 @@ NO_REMEDY = tuple(str(CAUSES["program-error"].variants[name]).partition("{")[0] 
 """How a fix begins that says nothing of what to do."""
 SAY_WHERE = (*NO_REMEDY, UNKNOWN_WORDS, "Print ", "The call ")
 """The same, with the variants own-line and handed."""
+OF_NO_WORDS = (*SAY_WHERE, *(str(CAUSES["program-error"].variants[name])[:20] for name in ("hydra", "in-package")))
+"""The same, and what is told of all that one parser says."""
 TELL_ONLY_AN_END: tuple[Class, ...] = ("dead-rank", "signal")
 """Classes of what follows: where an error line stands before it, undecided as it is, that line says more."""
 SAME, FEW = 60, 12
@@ -194,6 +197,8 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=narrower)
     if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause, ends) or _of_message(cause, ends)):
         return structs.replace(cause, fix=narrower)
+    if cause.cause == "program-error" and (advised := _of_lines_behind(cause, ends)):
+        return structs.replace(cause, fix=advised)
     if cause.cause != "program-error" or not any(OF_A_BUILD.search(line.text) for line in cause.evidence):
         return cause
     for file, lines in ends.items():
@@ -204,6 +209,20 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
                 evidence = cause.evidence if line in cause.evidence else (*cause.evidence, line)
                 return structs.replace(cause, fix=Fix(told, known[0].fix.commands), evidence=evidence)
     return cause
+
+
+def _of_lines_behind(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Fix | None:
+    """What the lines behind the message say is to be done, where no remedy is one for its words."""
+    if not cause.evidence or not cause.fix.text.startswith(OF_NO_WORDS):
+        return None
+    at = cause.evidence[0]
+    for number, text in ends.get(at.file, ()):
+        if not at.line < number <= at.line + BEHIND or MILD.search(text):
+            continue
+        told = clean(text)[writer(text).length :].strip()
+        if (words := advice(told)).count(" ") > FEWEST and told.startswith(words[:FEW]):
+            return Fix(f"Do what the lines behind it say: {words}.")
+    return None
 
 
 def _of_reason(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause | None:
@@ -305,7 +324,7 @@ def undecided_fix(
     if told := advised_by(ends):
         return told
     if first is None or first.kind in TELL_ONLY_AN_END:
-        told = to_try(trouble, ends, unknown)
+        told = to_try(trouble, ends, unknown, judged.kind if judged else "other")
         if not told and unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown):
             return OF_WHO_MEET
         if not told and unknown.endswith(NOT_TOLD) and OF_PEERS.search(unknown):
@@ -323,8 +342,14 @@ def undecided_fix(
     return f"{doubted}{first.fix.text}" if tells else ""
 
 
-def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], unknown: str = "") -> str:
-    """Empty: nothing of the kind is known. `unknown`: how what failed is told, which quotes the line that decides."""
+def to_try(
+    trouble: Sequence[Line],
+    ends: Mapping[str, Sequence[tuple[int, str]]],
+    unknown: str = "",
+    kind: Class = "other",
+) -> str:
+    """Empty: nothing of the kind is known. `unknown`: how what failed is told, which quotes the line that decides;
+    `kind`: of which class that is."""
     if told := by_commands(ends):
         return told
     quoted = {(line.file, line.line) for line in trouble}
@@ -351,7 +376,7 @@ def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]
     texts_at_end = [clean(text) for texts in ends.values() for _, text in texts[-LAST:]]
     decisive = [i for i, text in enumerate(texts_at_end) if len(text.strip()) > FEW and text.strip()[:SAME] in unknown]
     for index in decisive:
-        if told := _of_its_words(texts_at_end[index][writer(texts_at_end[index]).length :]):
+        if told := _of_its_words(texts_at_end[index][writer(texts_at_end[index]).length :], kind):
             return told
     for index in decisive[:1]:
         for text in texts_at_end[index + 1 : index + 1 + BEHIND]:
@@ -375,10 +400,16 @@ OF_PYTHON = tuple(
 """Python's own messages, which programs print without the exception's name, behind words of theirs."""
 
 
-def _of_its_words(text: str) -> str:
-    """What the line's own words, or what it names, tell of its fix."""
+def _of_its_words(text: str, kind: Class) -> str:
+    """What the line's own words, or what it names, tell of its fix. Memory that a network card has none of is no
+    matter of the node's."""
     judged = judged_line(text)
-    if judged is None or tells_an_end(text) or COMMAND.match(text):
+    if (
+        judged is None
+        or (judged.kind in OF_MEMORY and kind not in (*OF_MEMORY, "other"))
+        or tells_an_end(text)
+        or COMMAND.match(text)
+    ):
         return ""
     cause = cause_of(judged)
     found = next(((name, match[0]) for words, name in OF_PYTHON if (match := words.search(text))), ("", text))

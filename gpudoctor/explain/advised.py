@@ -70,7 +70,8 @@ ELSEWHERE = lazy_re(
     r"(?:check|look at|inspect|view|examine|review|find) (?:the |your |its |all )?(?:[\w-]{1,20} )?"
     r"(?:logs?|output|documentation|docs|above|below|messages?|errors?|statements|README)\b|"
     r"if you are (?:using GNU date|a Facebook employee)|request (?:the )?support|migration examples|"
-    r"contact|ask (?:the|your|for help)|make sure (?:that )?you trust|ignore this|bug\b|anomaly|good luck|"
+    r"following (?:error )?message|inspect the (?:repository|content)|contact|"
+    r"ask (?:the|your|for help)|make sure (?:that )?you trust|ignore this|bug\b|anomaly|good luck|"
     r"this is likely|help us|README|\w\.md\b|\b(?:error|message|output|log)s? (?:above|below)|for the actual)\b|"
     r"\b(?:error|logs?) above"
 )
@@ -90,7 +91,7 @@ NOTHING_CAN = lazy_re(r"(?i)\b(?:none|nothing|neither|no \w{1,20})\b[^,.;]{0,40}
 A_RAISE = lazy_re(r"^\s*raise [A-Z\w.]{1,80}(?:\(|$)|^\s*(?:return|assert) \S")
 """A traceback's source line."""
 SAYS_NO_MORE = lazy_re(
-    r"(?i)^(?:please )?(?:(?:double-?)?(?:check|verify) (?:your|the|that|if|whether) [a-z ,]{1,60}|try again|"
+    r"(?i)^(?:please )?(?:(?:double-?)?(?:check|verify) (?:(?:your|the|that|if|whether) )?[a-z ,]{1,60}|try again|"
     r"(?:you (?:might|may|can|should|must|need to|might need to|may need to) )?\w{3,12} "
     r"(?:it|this|that|them|these)(?: \w{2,8})?|make sure)[ .!]*$"
 )

@@ -40,6 +40,8 @@ LOOSE = frozenset({("program-error", "hydra")})
 """Of a speaker's messages of any content: what one of them says may be known better."""
 GENERAL = frozenset({"", "assertion", "bus"})
 """Variants that tell only what every line of their cause does."""
+OF_ANOTHER = frozenset({"store-host-exit"})
+"""Told by those whom the culprit has left behind."""
 LIVED_ON = 0.4
 """What is left of the confidence of what the program lived through: it may still explain what came of it."""
 
@@ -93,7 +95,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
         moment=event.moment,
         judged=judged,
         summary=symptom.said(values),
-        ranks=() if event.rank is None else (event.rank,),
+        ranks=() if event.rank is None or cause in OF_ANOTHER else (event.rank,),
         evidence=(event.at, *event.after),
         hosts=(host,) if (host := values.get("host") or event.host) else (),
     )

@@ -205,14 +205,8 @@ SAYS_LITTLE = frozenset(
     {
         *("RuntimeError", "ValueError", "Exception", "OSError", "IOError", "TypeError", "AttributeError", "KeyError"),
         *("ImportError", "AssertionError", "HTTPError", "ConnectionError", "EnvironmentError", "NotImplementedError"),
-        *(
-            "InvalidArgumentError",
-            "HfHubHTTPError",
-            "TimeoutError",
-            "DatasetGenerationError",
-            "ValidationError",
-            "DistBackendError",
-        ),
+        *("InvalidArgumentError", "HfHubHTTPError", "TimeoutError", "DatasetGenerationError", "ValidationError"),
+        "DistBackendError",
     }
 )
 OF_PROGRAMMING = frozenset({"TypeError", "AttributeError", "NameError", "NotImplementedError", "AssertionError"})
@@ -229,8 +223,10 @@ REFUSES = lazy_re(
 NOT_THERE = lazy_re(r"\bdo(?:es not|esn't) exist\b|\bnot found in\b")
 """Of a name that is no path: words.py has those."""
 LONGEST_REFUSAL = 600
-OTHERS_LINE = lazy_re(r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40})")
-"""A line of c10's or glog's log behind a message: another speaker's."""
+OTHERS_LINE = lazy_re(
+    r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40}|(?:ERROR|WARNING|INFO|CRITICAL):[a-z][\w.]{2,80}:)"
+)
+"""A line of c10's, glog's or logging's behind a message: another speaker's."""
 OF_A_GRAPH = lazy_re(r"^Graph execution error:\s+")
 """TensorFlow's, before what failed in it (python/eager/execute.py)."""
 OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
@@ -295,6 +291,9 @@ def variant_of(
     empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `raised_by`, `code`:
     file, function and source of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
+    message = (
+        message.partition("\n")[0] if type_name.endswith("KeyError") else OTHERS_LINE.split(message, maxsplit=1)[0]
+    )
     if cause == "program-error" and (of_place := by_library_code(type_name, message, raised_in, code)):
         return of_place, {}
     if remedied and remedied[0].id == OF_A_TABLE and code and not OF_PANDAS.search(raised_in):

@@ -76,6 +76,10 @@ NOT_THERE = lazy_re(
 )
 BEFORE = 40
 """Lines before an exception, its traceback among them, that may tell what was not there (our rule of thumb)."""
+AT_WORK = lazy_re(r"(?:^|[\s\[|])(?:INFO|DEBUG|I)(?:[\s\]|:]|$)")
+LEVEL_WITHIN, MOST_AT_WORK = 80, 10
+"""Where a logger's level stands in a line, and so many such lines behind an error of which nothing else is known are
+more than a program tells on its way out (our rule of thumb)."""
 NEAR = 12
 """Lines at the end among which a command's failure may have ended the script that called it (our rule of thumb)."""
 MOST_MORE = 5
@@ -206,7 +210,7 @@ def last_words(
         if len(lost) >= MOST_NOT_NUMBERS:
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
     error = spoken_error(sorted({*said, *at_end}, key=lambda line: (line.file, line.line)))
-    if error and left_behind((error.line,), ends):
+    if error and left_behind((error.line,), ends) and not worked_on(error.line, ends):
         return _of_no_table(concluded, error.line, error.judged or concluded.judged, ends)
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
@@ -230,6 +234,12 @@ def last_words(
         if on.get(line.file, 0) and last[line.file] - line.line < LAST and not _got_on_with(line, ends, on)
     )
     return of_shape(ended, tuple(at_very_end))
+
+
+def worked_on(line: Line, ends: Mapping[str, Sequence[tuple[int, str]]]) -> bool:
+    """Behind it the program told, as long as is kept, of what it did next."""
+    behind = [text for number, text in ends.get(line.file, ()) if number > line.line]
+    return sum(bool(AT_WORK.search(text[:LEVEL_WITHIN])) for text in behind) >= MOST_AT_WORK
 
 
 def _got_on_with(line: Line, ends: Mapping[str, Sequence[tuple[int, str]]], on: Mapping[str, int]) -> bool:

@@ -115,6 +115,7 @@ DEVICES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 """Files that drivers make: nobody can put them there."""
+IN_A_SCRIPT = " activate that one in the script itself (a job does not read what a login shell reads),"
 COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (lazy_re(rf"^(?:{text})$"), of)
     for text, of in (
@@ -129,9 +130,8 @@ COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          "`conda activate`, or start by `conda run -n ENVIRONMENT`."),
         (r"torchrun|accelerate|deepspeed|transformers-cli|hf|huggingface-cli|vllm|ray|wandb|tensorboard|composer|"
          r"lightning|fabric|colossalai|axolotl|llamafactory-cli|tune|ds_report|tqdm|pip3?|ninja",
-         "{name} lies in the bin folder of the Python environment that it was installed into: activate that one in the "
-         "script itself (a job does not read what a login shell reads), give its whole path, or install it there; "
-         "torchrun is `python -m torch.distributed.run` too."),
+         "{name} lies in the bin folder of the Python environment that it was installed into:" + IN_A_SCRIPT + " "
+         "give its whole path, or install it there; torchrun is `python -m torch.distributed.run` too."),
         (r"sbatch|srun|salloc|scontrol|squeue|sinfo|sacct|scancel",
          "SLURM's commands are not on this machine, or not in this container: call {name} on a node of the cluster "
          "(PATH of its login shell), outside of the container. Without SLURM leave it out: bash SCRIPT runs the script "
@@ -365,6 +365,7 @@ def by_line(cause: str, variant: str, text: str) -> str:
     return next((of for words, of in BY_LINE.get((cause, variant), ()) if words.search(text)), variant)
 
 
+OF_OLD_LAUNCHER = lazy_re(r"--local[-_]rank\b")
 OF_ASSERTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (lazy_re(r"\bt >= 0 && t < n_classes|\bcur_target >= 0 && cur_target < n_classes|\bt != ignore_index"), "label"),
     (lazy_re(r"input_val >= zero && input_val <= one|\btarget_val >= zero && target_val <= one"), "between-0-and-1"),
@@ -380,6 +381,8 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
     if (cause, variant) == ("gpu-program-fault", "assertion"):
         of_kernel = (of for words, of in OF_ASSERTIONS if words.search(values.get("what", "")))
         return next(of_kernel, variant), {}
+    if (cause, variant) == ("program-error", "arguments") and OF_OLD_LAUNCHER.search(values.get("reason", "")):
+        return "arguments-rank", {}
     for words, by_reason in BY_REASON.get((cause, variant), ()):
         if words.search(values.get("reason", "")):
             return by_reason, {}
@@ -396,7 +399,8 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
         and variant in ("command", "program")
         and (of := command_fix(values.get("name", "")))[0]
     ):
-        return ("program-of" if variant == "program" else of[0]), of[1]
+        of_image = {"how": of[1]["how"].replace(IN_A_SCRIPT, "")}  # of what a container starts there is no script
+        return ("program-of", of_image) if variant == "program" else of
     if cause == "library-missing" and not variant and values.get("module"):
         return module_fix(values["module"])
     if cause == "version-mismatch" and variant == "library" and (of_loader := loader_fix(values)):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.explain.advised import advice, split_by
+from gpudoctor.explain.forms import of_form
 from gpudoctor.explain.own_fixes import device_of, setting_of
 from gpudoctor.explain.requirements import required
 from gpudoctor.fault_classes import Class
@@ -78,7 +79,7 @@ WRITES = lazy_re(
 """Of a file that is to be made: what is missing is its folder."""
 WITH_EITHER = lazy_re(r"(?i)\b(?:in|not )compatible with [^.\n]{1,60}\bor\b")
 WANTED = lazy_re(
-    r"(?i)\brequires?\b|\brequired\b|\bneeds?\b(?! to)|"
+    r"(?i)(?<!not )(?<!n't )(?:\brequires?\b|\brequired\b|\bneeds?\b(?! to))|"
     r"\b(?:must|should|ha(?:s|ve) to)(?: also)? (?:be )?(?:set|specif\w+|"
     r"provided?|pass(?:ed)?|given?|defined?|configured?|supplied|enabled?|present)\b|\bmissing\b|"
     r"\b(?:is|was|are|were)? ?not (?:set|specified|provided|passed|given|defined|configured)\b|"
@@ -149,19 +150,22 @@ BEFORE_REFUSED = lazy_re(
 )
 BEHIND_REFUSED = lazy_re(
     r"(?i)[`'\"]?,?\s{0,2}(?:(?:do(?:es)? not|doesn't|did not) exist|(?:was |were |is |are )?not (?:found|a |an |"
-    r"there)|"
-    r"(?:could not|cannot|can't) be|: no such|is missing|no such)"
+    r"there)|(?:could not|cannot|can't) be|: (?:no such|permission denied|read-only|stale|is a|not a)|"
+    r"is missing|no such)"
 )
 PATH = lazy_re(
     r"[\'\"`](?P<quoted>(?:[~.]{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+=~ -]{0,80}){1,20}|"
     r"/\.[\w.@+~-]{1,80}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
     r"(?:^|(?<=[\s:=(]))(?P<bare>[~.]{0,2}/[\w.@+=~-]{1,80}(?:/[\w.@+=~-]{0,80}){0,20})"
 )
+CUT = ("[", "(", "{", "*", "^", "<", "%")
+"""Behind a path of whose name the pattern holds only the beginning."""
 SPEAKS = lazy_re(
     r"(?:\[\d{1,8}\])?: (?!(?i:no such|not found|cannot execute|permission denied|is a directory|not a directory))"
 )
 """Behind the name of a program that begins its message with it, as error(3) and bfd's linkers do."""
 OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
+OF_FORMS: frozenset[Class] = OF_SETTINGS | {"dependency-mismatch", "import", "checkpoint"}
 SUGGESTED = lazy_re(
     r"(?i)(?:\b(?:did|perhaps) you me(?:an|ant)\b|\btip: |\bhint: |\bto fix: |\[possible values: |\bchoose from\b|"
     r"\bavailable (?:options|commands)\b|\bpossibilities: )[^\n]{0,200}(?:\n[^\w\n]{0,12}\w[^\n]{0,120}){0,2}"
@@ -290,6 +294,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         }
     if advised:
         return "advised", {"advice": advised, "told": also_told(message, advised)}
+    if kind in OF_FORMS and (form := of_form(clause)):
+        return "form", {"what": form, "told": also_told(message, form)}
     if not clause or kind not in OF_SETTINGS:
         return None
     named = names(clause.partition(" (it is ")[0])
@@ -303,12 +309,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "handed", values
     refused = _refused(clause.partition(" (it is ")[0])
     if refused:
-        way = (
-            "Change it where it is set, or take it out"
-            if NOT_TAKEN.search(clause)
-            else "Bring it to what that asks for"
-        )
-        what = f"What is refused is {' and '.join(refused[:2])}: {clause}. {way}"
+        way = "change that where it is set, or take it out" if NOT_TAKEN.search(clause) else "see where that is set"
+        what = f"The message speaks of {' and '.join(refused[:2])}: {way}. It says: {clause}"
     else:
         what = f"{UNKNOWN_WORDS} {clause}. Look where that comes from which they name: the command line, the settings, "
         what += "the environment, the data"
@@ -330,14 +332,17 @@ def _refused(clause: str) -> list[str]:
 
 
 def refused_path(message: str) -> str:
-    """The path that was refused: what an errno's words quote rather than what a message explains itself with."""
+    """The path that was refused: what an errno's words quote. One that a message only names, or of which the pattern
+    takes a part alone, is none of which something can be said."""
     kept = message[:MOST]
-    best, most = "", 0
+    best, most = "", 1
     for match in PATH.finditer(kept):
         path = match["quoted"] or match["bare"].rstrip(".")
         if not match["quoted"] and SPEAKS.match(kept, match.end()) and kept[: match.start()].strip() == "":
             continue  # who tells it
         before, behind = kept[max(0, match.start() - 120) : match.start()], kept[match.end() : match.end() + 40]
+        if not match["quoted"] and behind.startswith(CUT):
+            continue
         if PLACEHOLDER.search(path) or FOR_EXAMPLE.search(before):
             continue
         worth = 1 + 2 * bool(BEHIND_REFUSED.match(behind)) + 3 * bool(BEFORE_REFUSED.search(before))

@@ -26,6 +26,7 @@ LACKS = lazy_re(
     r"(?i)has no attribute|unexpected keyword|cannot import|undefined symbol|not (?:be )?found|missing|no kernel|"
     r"does not exist|no such (?:operator|function|symbol)|unknown"
 )
+NO_ATTRIBUTE = lazy_re(r"^'(?P<owner>\w{1,60})' object has no attribute '(?P<name>\w{1,80})'")
 OF_RELEASES = lazy_re(
     r"(?i)[<>=]=? ?\d+\.\d|\d\.\d[^\n]*\b\d+\.\d|\bABIs?\b|version|release|incompatib|mismatch|\bsymbols?\b|upgrade|"
     r"outdated|too old|(?:compiled|built|linked) (?:with|against|for|by)\b|\b(?:older|newer) (?:than|one)\b"
@@ -48,7 +49,7 @@ CLOSED = lazy_re(
     r"remote)"
 )
 STALE, READ_ONLY = lazy_re(r"(?i)stale"), lazy_re(r"(?i)\bread-only file ?system\b|\bEROFS\b")
-CERTIFICATE = lazy_re(r"(?i)certificate|SSL")
+CERTIFICATE, OF_CERTIFICATES = lazy_re(r"(?i)certificate|SSL"), lazy_re(r"(?i)CERTIFICATE_VERIFY|certificate verify")
 NOT_REACHED = lazy_re(
     r"(?i)timed? ?out|unreachable|refused|resolve|max retries|connection|offline|name or service|network"
 )
@@ -66,12 +67,10 @@ TO_PRINT: Mapping[str, str] = {
 """By the exception, what tells more at the line of the program that raised it."""
 OF_RELEASE = (
     " Where nobody here has set it so (a model's, a checkpoint's or a project's own file does), the installed "
-    "{package} is of another release than that was written for: take a newer one (python -m pip install --upgrade "
+    "{package} may be older than that was written for: take a newer one (python -m pip install --upgrade "
     "'{package}', or pull its sources)."
 )
-OF_RELEASE_OF_ANY = (
-    " Where it is not misspelt, what says so is older than what it was given: take a newer release of it."
-)
+OF_RELEASE_OF_ANY = " Where it is not misspelt, what says so may be older than what it was given."
 BASES = frozenset({"torch", "functorch", "numpy", "pandas", "scipy", "PIL", "cv2", "tqdm", "joblib"})
 """Packages whose words are mostly about what a program hands to them, and seldom about their release."""
 CLIENTS = frozenset(
@@ -108,6 +107,15 @@ NOT_KNOWN = lazy_re(
     r"implemented|recognized|known)|unsupported|unrecognized|unknown)\b"
 )
 """Of something that another release may know."""
+REFUSES = lazy_re(
+    r"(?i)\b(?:must|should|can only|only|cannot|can't|expect(?:s|ed)?|requires?|required|unsupported|invalid|unknown|"
+    r"un(?:expected|recognized)|not (?:a |an |yet |be )?(?:supported|allowed|valid|registered|known|implemented|"
+    r"compatible|divisible|found|available|set|specified)|(?:does not|doesn't|do not|don't) (?:exist|match|support|"
+    r"fit|have)|duplicate|mismatch|greater|less|larger|smaller|at least|at most|equal)\b"
+)
+"""It holds what was given against what is taken; else a package tells of what it met, and refuses nothing."""
+OF_A_DUMP = lazy_re(r"[{\[(<]|\w+\((?:\w+=)")
+"""What a program printed of its own state."""
 NEWER = "; or take a newer {package}, which may know it (python -m pip install --upgrade '{distribution}')"
 ITS_OWN = (
     "; where nobody set or changed that, look for the message in the issues of {package}: the fault may be its own, or "
@@ -143,7 +151,8 @@ def plain_fix(
         return "outside", {"package": package, "means": MEANS[kind].partition(" (")[0], "said": clause}
     if package and package not in BASES:
         of_its_kind = name == "AssertionError" or (kind in ("data", "config", "argument") and name not in TO_PRINT)
-        worded = clause.count(" ") > 2 and (of_its_kind or code.startswith("raise "))
+        of_its_kind = of_its_kind or code.startswith("raise ")
+        worded = clause.count(" ") > 2 and of_its_kind and REFUSES.search(clause) and not OF_A_DUMP.match(clause)
         values = {"package": package, "distribution": distribution_of(package)}
         otherwise = (NEWER if NOT_KNOWN.search(clause) else ITS_OWN).format_map(values)
         values |= {"said": f": {clause}" if clause else "", "otherwise": otherwise}
@@ -174,6 +183,8 @@ def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: 
             return "data-file", {"file": file or "What is read there"}
         shown = file or (f"what the message names ({said(message)})" if NAMES_A_SAMPLE.search(message) else "")
         return ("data" if is_data and shown else "", {"sample": shown})
+    if kind == "dependency-mismatch" and (match := NO_ATTRIBUTE.search(message)):
+        return "no-attribute", match.groupdict()
     if kind == "dependency-mismatch":
         apart = "apart" if OF_RELEASES.search(message) else ""
         return ("dependency-mismatch" if LACKS.search(message) else apart, {})
@@ -200,6 +211,8 @@ def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: 
     if kind == "download":
         return _of_download(message), {"what": f" ({where})" if (where := url(message) or address(message)) else ""}
     if kind == "route":
+        if OF_CERTIFICATES.search(message):
+            return "download-certificate", {}
         asked = address(message)
         if CLOSED.search(message):
             return "route-closed", {"asked": f"The other end ({asked})" if asked else "The other end"}

@@ -53,6 +53,24 @@ class Telling:
 
 SHOWN: tuple[Telling, ...] = (
     Telling(
+        ("program-error", "no-gpu-visible", "library-missing", "driver-mismatch"),
+        (r"CUDA driver is a stub library|/stubs(?:/|:|\s|$)[^\n]{0,200}libcuda|libcuda\.so[^\n]{0,120}/stubs/",),
+        "The toolkit's stub of libcuda is loaded in place of the driver's library: it is for linking only. Take "
+        "folders named stubs out of LD_LIBRARY_PATH (and of ld.so.conf), and let the driver's own be found.",
+        (command("ldconfig -p | grep libcuda"),),
+        own=r"(?i)cuda|gpu",
+    ),
+    Telling(
+        ("program-error", "no-gpu-visible"),
+        (
+            r"(?P<one>[\w.-]{2,60}) version (?P<has>[\w.+]{1,30}) is installed, but it is not compatible with the "
+            r"installed (?P<other>[\w.-]{2,60}) version (?P<with>[\w.+]{1,30})",
+        ),
+        "{one} {has} does not go with {other} {with}, and was left out: install them of one release, together in one "
+        "command (python -m pip install --upgrade 'jax[cuda12]' does so for jax).",
+        (command("python -m pip check"),),
+    ),
+    Telling(
         ("disk-full",),
         (r"^Filesystem\s+Inodes\s", r"^\S+\s+\d+\s+\d+\s+0\s+100%\s+(?P<mount>/\S*)"),
         "{mount} has room and no inodes left: too many files. Remove or pack small ones there (caches, old "

@@ -24,6 +24,11 @@ OF_NO_GPU = lazy_re(
     r"\bCUDA device requested but no devices found|CUDA driver version is insufficient|NVML: Driver Not Loaded|"
     r"couldn't communicate with the NVIDIA driver"
 )
+OF_NONE_SEEN = lazy_re(r"No CUDA GPUs are available|no CUDA-capable device|no NVIDIA GPU|0 active drivers")
+GIVES_GPUS = lazy_re(
+    r"--gres\b|--gpus\b|--gpus-per-\w+|\s-G ?\d|--tres-per-\w+|--exclusive\b|CUDA_VISIBLE_DEVICES|gpu:\d|--gpu-bind"
+)
+"""Options of SLURM by which GPUs are asked for, wherever they stand in the log."""
 HOST = lazy_re(r"^[\w.-]{1,253}:\d{1,4}$")
 LAUNCHERS = frozenset({"horovodrun", "mpirun", "mpiexec", "prterun"})
 IMAGE_OPTION = "--container-image"
@@ -72,6 +77,11 @@ def _of_command(line: str, text: str) -> str:
     inner = next((index for index, word in enumerate(words) if word in OF_CONTAINERS), None)
     if inner is not None and OF_NO_GPU.search(text):
         return _of_nv(words[inner:])
+    if words[0] == "srun" and OF_NONE_SEEN.search(text) and not GIVES_GPUS.search(text):
+        return (
+            "SLURM shows a task only what was asked for, and this srun asks for no GPU: srun --gpus-per-node=N (or "
+            "--gres=gpu:N), or the same in the header of the job (#SBATCH), whose steps take it over."
+        )
     if words[0] in ("docker", "podman", "nerdctl") and "run" in words[1:2] and OF_NO_GPU.search(text):
         given = any(word.startswith(("--gpus", "--runtime", "--device")) for word in words)
         return (

@@ -75,7 +75,26 @@ PUT_THERE = (
     "the script itself, or give its whole path."
 )
 VARIABLE = lazy_re(r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,30}){1,6}")
-ENTRY = lazy_re(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
+ENTRY = lazy_re(r"^'(?P<key>[^\s'\"]{1,200})'$")
+ENTRIES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (lazy_re(words), of)
+    for words, of in (
+        (r"(?i)check_?point|\bckpt|state_?dict|\bresume|pretrained|\bsaved?_",
+         "The file that was loaded was written without it: by another program or release, or with weights alone; load "
+         "it by the option that takes those, or give the one that the training itself saved."),
+        (r"(?i)collat|\bbatch(?:es)?\b|data_?(?:set|loader|module)|tokeniz|"
+         r"\b(?:sample|example|record|row|item|manifest|input|feature)s?\b",
+         "A record of the data (or what collates them) has no field of this name: compare one with what the program "
+         "reads, its spelling too; this split may not be prepared as the other one was."),
+        (r"(?i)\bcfg\b|\bconf(?:ig(?:s|uration)?)?\b|config|\bhparams\b|\bsettings?\b|\bparams\b|\byaml\b",
+         "The settings have none of this name: write it there, or take the file that belongs to this release of the "
+         "program."),
+    )
+)  # fmt: skip
+"""By the words of the file and of the line that asks, what it is that lacks an entry."""
+ENTRY_OF_ANY = (
+    "It was never put there, under another name, or by another program or release than the one that reads it."
+)
 NUMBER = lazy_re(r"-?\d{1,9}")
 MISSING = lazy_re(
     r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
@@ -110,7 +129,9 @@ def of_call(type_name: str, message: str, raised_in: str, code: str = "") -> tup
     """The variant of the cause program-error for what a call was not given, or a mapping has not, and its values."""
     name, first = type_name.rpartition(".")[2], message.partition("\n")[0]
     if name == "KeyError" and (match := ENTRY.search(first)):
-        return "missing-entry", match.groupdict()
+        file = re.split(r"[/\\]", raised_in)[-1]
+        where = next((of for words, of in ENTRIES if words.search(f"{file} {code}")), ENTRY_OF_ANY)
+        return "missing-entry", {**match.groupdict(), "of": where}
     if name == "KeyError" and code and NUMBER.fullmatch(first):
         return "missing-number", {"key": first, "code": code}
     if name == "AttributeError" and (match := NO_SETTING.search(first)):

@@ -171,9 +171,9 @@ REMEDIES = (
             r"|Failed to build)[\s\S]{0,3000}No module named '(?P<module>torch|numpy|packaging|psutil|pybind11|"
             r"Cython)'",
         ),
-        fix="pip builds in an environment of its own, in which {module} is not: install {module} first, and "
-        "build with the installed one (python -m pip install --no-build-isolation PACKAGE), or take a wheel that fits "
-        "torch, CUDA and Python.",
+        fix="pip builds in an environment of its own, in which {module} is not, wherever else it is installed: with "
+        "{module} in the environment itself build by that (python -m pip install --no-build-isolation PACKAGE), or "
+        "take a wheel that fits torch, CUDA and Python.",
         kind="import",
         lines=True,
         source="pip src/pip/_internal/build_env.py; PEP 517",

@@ -50,6 +50,24 @@ REMEDIES = (
         counter="a git repository was found",
     ),
     Remedy(
+        "tls-to-plain",
+        words=r"(?i)\bSSL[^\n]{0,80}wrong[_ ]version[_ ]number|server gave HTTP response to HTTPS client",
+        lines=True,
+        fix=(
+            "What answers there speaks no TLS: ask it by http:// where that is meant (a proxy: https_proxy=http://...; "
+            "a registry of one's own: ENROOT_ALLOW_HTTP yes for enroot, insecure-registries for docker), or give the "
+            "port that speaks TLS."
+        ),
+        kind="config",
+        blame="environment",
+        source="OpenSSL ssl/record (SSL_R_WRONG_VERSION_NUMBER); net/http transport.go; enroot docker.sh",
+        sample=(
+            "curl: (35) error:1408F10B:SSL routines:ssl3_get_record:wrong version number",
+            "SSLError: [SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1007)",
+        ),
+        counter="curl: (35) OpenSSL SSL_connect: Connection reset by peer in connection to github.com:443",
+    ),
+    Remedy(
         "transfer-broken",
         words=(
             r"\bRPC failed; (?:curl|HTTP) \d{1,3}",
