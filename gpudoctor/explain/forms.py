@@ -42,7 +42,8 @@ FORMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          "Take {what} out, or use it only {when}"),
         (rf"(?P<what>{WORDS}{{1,60}}?) (?:only supports?|supports? only) (?P<when>{WORDS}{{3,120}})$",
          "{what} is for {when} alone: with anything else do without it"),
-        (rf"(?<![\w.-])(?P<what>(?!(?:[Tt]his|[Ii]t|[Tt]hat|[Ww]hich)\b){NOUN}(?: [\w-]{{1,30}}){{0,3}}) requires? (?P<needed>(?:an?|the|at least|all|"
+        (rf"(?<![\w.-])(?P<what>(?!(?:[Tt]his|[Ii]t|[Tt]hat|[Ww]hich)\b)"
+         rf"{NOUN}(?: [\w-]{{1,30}}){{0,3}}) requires? (?P<needed>(?:an?|the|at least|all|"
          rf"each|every|both|cuda|gpu|triton)\b{WORDS}{{2,120}})$",
          "Give {what} what it requires, {needed}, or do without it"),
         (rf"(?P<what>{WORDS}{{2,90}}?) (?:must|should|has to|needs to) be (?:evenly )?(?:divisible by|a multiple of) "
