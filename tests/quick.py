@@ -92,6 +92,10 @@ def is_quick(item: pytest.Item) -> bool:
     return not any(starts(function) for function in functions if function is not None)
 
 
+LONGER = 8
+"""Times as long as another that is not quick takes a test of a lab, about."""
+
+
 def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """In an order in which each worker of xdist begins with its share of what is slow, and ends with what is quick.
 
@@ -102,13 +106,17 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """
     slow = [item for item in items if item.get_closest_marker("quick") is None]
     quick = [item for item in items if item.get_closest_marker("quick") is not None]
-    quick.sort(key=lambda item: not hasattr(getattr(item, "module", None), "sources"))  # one worker parses them
+    quick.sort(key=lambda item: not parses(item))
     files: dict[Path, list[pytest.Item]] = {}
     for item in slow:
         files.setdefault(item.path, []).append(item)
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    taken = [0] * workers
     for file in sorted(files.values(), key=waits, reverse=True):
-        min(shares[::2] if waits(file) else shares, key=len).extend(file)
+        open_to = range(1) if parses(file[0]) else range(0, workers, 2) if waits(file) else range(workers)
+        chosen = min(open_to, key=taken.__getitem__)
+        shares[chosen] += file
+        taken[chosen] += len(file) * (LONGER if waits(file) else 1)
     ordered: list[pytest.Item] = []
     for number, share in enumerate(shares):
         size = (len(items) - len(ordered)) // (workers - number)
@@ -116,6 +124,11 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
         ordered += share + quick[:filled]
         quick = quick[filled:]
     return ordered + quick
+
+
+def parses(item: pytest.Item) -> bool:
+    """Whether it looks through our sources, which one worker is to parse for all."""
+    return hasattr(getattr(item, "module", None), "sources")
 
 
 def waits(file: list[pytest.Item]) -> bool:
