@@ -22,8 +22,9 @@ TOLD = {
         "Ask for a version that there is for this Python and platform; the message lists those that there are."
     ),
     "shared": (
-        "Install the release of that library that the program was built with, on all nodes, or a "
-        "build for the one that is there."
+        "{library} is a library of the system or of another package: install what brings it, in the release of that "
+        "number, on all nodes or in the image (apt-file search, dnf provides and conda search find it by its name), or "
+        "load its module; where it is there, put its folder into LD_LIBRARY_PATH."
     ),
     "shared-torch": (
         "{library} is a part of torch itself: what loads it was built for another torch than is installed (another "

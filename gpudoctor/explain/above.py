@@ -53,7 +53,10 @@ OF_PIP = lazy_re(
 OF_A_HUB = lazy_re(
     r"(?i)hugg|\bhub\b|download|https?:|\burl\b|dataset|model|fetch|retriev|cache|\.co\b|\.org\b|\.com\b"
 )
-OF_ANY_LIBRARY = {CAUSES["library-missing"].fix.text, str(CAUSES["library-missing"].fix_for("shared").text)}
+OF_ANY_LIBRARY = (
+    CAUSES["library-missing"].fix.text,
+    CAUSES["library-missing"].fix_for("shared").text.partition("{library} ")[2],
+)
 OF_ALL_ALIKE = lazy_re(r"(?i)reserved (?:but unallocated )?memory|_ALLOC_CONF|fragmentation")
 AROUND = 6
 OF_LESS = lazy_re(r"(?i)memory|batch|subdivisions|size|length|layers|cache|workers|smaller|fewer|lower|reduc")
@@ -193,7 +196,7 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(told))
     if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
         return structs.replace(cause, fix=fix_of_crash(texts_of(ends)) or cause.fix)
-    if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
+    if cause.fix.text.endswith(OF_ANY_LIBRARY) and (narrower := _of_library(cause)):
         return structs.replace(cause, fix=narrower)
     if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause, ends) or _of_message(cause, ends)):
         return structs.replace(cause, fix=narrower)

@@ -39,6 +39,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.line_rows import judged_shape
+from gpudoctor.explain.own_fixes import library_fix
 from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
 from gpudoctor.explain.plain_fixes import (
     BASES,
@@ -238,9 +239,8 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"huggingface_hub|requests|urllib3|httpx|httpcore|aiohttp|botocore|boto3|s3fs|gcsfs|fsspec|urllib|google|"
          r"azure|minio|wandb|mlflow|http", DOWNLOAD),
         (r"safetensors|safetensors_rust|serialization|checkpoint|checkpointing|pickle|_pickle", CHECKPOINT),
-        (r"PIL|cv2|av|decord|torchcodec|torchvision[/\\]io|torchaudio|soundfile|librosa|pyarrow|pandas|"
-         r"webdataset|tarfile|"
-         r"zipfile|gzip|lzma|zlib|h5py|json|csv|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers", DATA),
+        (r"PIL|cv2|av|decord|torchcodec|torchvision[/\\]io|torchaudio|soundfile|librosa|pyarrow|pandas|webdataset|csv|"
+         r"tarfile|zipfile|gzip|lzma|zlib|h5py|json|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers", DATA),
         (r"importlib|cpp_extension|pkg_resources|triton|_inductor|_dynamo", MISMATCH),
         (r"torch[/\\]cuda|pynvml", own("driver", "node")),
         (r"multiprocessing", LIMITS),
@@ -251,9 +251,8 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 
 SETTING = lazy_re(
     r"(?i)\b(?:must|should|only|(?:not|un)[- ]?(?:supported|allowed|valid|compatible)|invalid|unknown|unexpected|"
-    r"requires?|"
-    r"required|incompatible|conflicts?|mutually|(?:does not|doesn't|do not) (?:exist|match|support)|expect(?:s|ed)|"
-    r"requested|set|greater|less|larger|smaller|divisible|multiple)\b"
+    r"requires?|required|incompatible|conflicts?|mutually|(?:does not|doesn't|do not) (?:exist|match|support)|"
+    r"expect(?:s|ed)|requested|set|greater|less|larger|smaller|divisible|multiple)\b"
 )
 """Words of a refusal that something which was set can be changed by."""
 OF_PUBLISHED = lazy_re(r"^(?:transformers|diffusers|vllm|sglang|lmdeploy|llmtuner|llamafactory)$")
@@ -302,6 +301,8 @@ def variant_of(
     known = of_releases(type_name, message, raised_in) if asks else None
     if remedied and known is None and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
+    if cause == "library-missing" and (shared := library_fix(message)):
+        return shared
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
     if cause == "gpu-program-fault" and "_STATUS_" in message:

@@ -55,6 +55,12 @@ FORMS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"(?i)^no (?P<what>[a-z][\w. -]{{2,60}}?) (?:was |were |is |are )?(?:found|available|exists?) "
          rf"(?P<where>(?:in|at|under|inside)\b{WORDS}{{2,160}})$",
          "There is no {what} {where}: list what is there, and name the place that has it, or make it first"),
+        (rf"(?i)(?:can't|cannot|can not|could not|couldn't|unable to|failed to) find (?:the |an? |any )?"
+         rf"(?P<what>{WORDS}{{2,80}}?) (?P<where>(?:at|in|under|inside)\b{WORDS}{{2,160}})$",
+         "There is no {what} {where}: list what is there, and name the place that has it, or make it first"),
+        (rf"(?i)^no (?P<what>{WORDS}{{2,80}}?) (?:is |was |were |are )?(?:defined|given|provided|specified)"
+         rf"(?: (?P<when>{WORDS}{{2,120}}))?$",
+         "Give {what}, or leave out what asks for it"),
     )
 )  # fmt: skip
 

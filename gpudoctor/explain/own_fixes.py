@@ -228,6 +228,15 @@ def device_of(path: str) -> str:
     return next((of for words, of in DEVICES if words.search(path)), "")
 
 
+def library_fix(message: str) -> tuple[str, dict[str, str]] | None:
+    """The same for a shared library that the dynamic loader did not find; None where it is none."""
+    match = SHARED_OBJECT.search(message)
+    if match is None:
+        return None
+    variant, values = by_values("library-missing", "shared", match.groupdict())
+    return variant, {**match.groupdict(), **values}
+
+
 def command_fix(name: str) -> tuple[str, dict[str, str]]:
     """The variant of the cause library-missing for a command that is not found, and its values."""
     last = name.rpartition("/")[2]
@@ -235,6 +244,8 @@ def command_fix(name: str) -> tuple[str, dict[str, str]]:
     return ("command-of", {"how": told.format(name=last)}) if told else ("", {})
 
 
+SHARED_OBJECT = lazy_re(r"(?P<library>lib[\w.+-]{1,80}\.so(?:\.\d{1,4}){0,3}): cannot open shared object file")
+"""The dynamic loader's (elf/dl-load.c)."""
 OF_TORCH_ITSELF = lazy_re(r"^lib(?:torch|c10|shm\b)")
 OF_CUDA = lazy_re(r"^lib(?P<name>[A-Za-z]+)\.so\.(?P<number>\d{1,2})\b")
 CUDA_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {

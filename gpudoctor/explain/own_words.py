@@ -202,6 +202,8 @@ def said(message: str) -> str:
     parts = sentences(kept)
     at = next((index for index, part in enumerate(parts) if REFUSING.search(part)), 0)
     text = parts[at] if parts else ""
+    if at and text.startswith("But "):  # what it was given stands before it
+        text = f"{parts[at - 1].rstrip('.')}. {text}"
     for part in parts[at + 1 : at + 3]:
         if len(text) + len(part) > LONGEST or not (VALUES.match(part) or (HOLDS.search(part) and not advice(part))):
             break

@@ -34,7 +34,10 @@ AT_LEAST = lazy_re(
 VALUE = lazy_re(
     r"(?P<name>[`'\"]?(?:--)?[A-Za-z][\w.\[\]-]*(?:'s)?(?: [a-z][\w-]*){0,5}[`'\"]?) ?(?:\(|=|:| of | is )[ `]?"
     r"(?P<value>\d{1,9})(?:\.0)?(?P<times>(?: ?\* ?\d{1,9})+(?=\)))?(?![\w.]*\d)|"
-    r"(?P<setting>[A-Za-z]\w*_\w+) (?P<number>\d{1,9})(?![\w.]*\d)"
+    r"(?P<setting>[A-Za-z]\w*_\w+) (?P<number>\d{1,9})(?![\w.]*\d)|"
+    r"(?P<plain>(?<![\w.-])[A-Za-z]\w{2,30}(?: (?!at\b|in\b|of\b|for\b)[a-z]\w{1,20}){1,3}"
+    r"(?<!step)(?<!epoch)(?<!line)(?<!group)(?<!process)) (?P<count>\d{1,9})"
+    r"(?=\s*$| (?:is|are|was|were|exceeds?|must|should|cannot)\b)"
 )
 GOT = lazy_re(r"(?i)\b(?:but )?(?:got|received|found|given|have|were)\b:?")
 ARTICLE = lazy_re(r"(?i)^.*\b(?:that|the|your|if|when|a|an|with|using|and|got|but|requires|User-specified) (?=\S)")
@@ -80,10 +83,10 @@ def _sides(text: str, at: re.Match[str]) -> tuple[Side, Side] | None:
 def _named(text: str) -> list[Side]:
     sides = []
     for match in VALUE.finditer(text):
-        value = int(match["value"] or match["number"])
+        value = int(match["value"] or match["number"] or match["count"])
         for factor in re.findall(r"\d+", match["times"] or ""):
             value *= int(factor)
-        name = ARTICLE.sub("", (match["name"] or match["setting"]).strip("`'\" ")).strip("`'\" ")
+        name = ARTICLE.sub("", (match["name"] or match["setting"] or match["plain"]).strip("`'\" ")).strip("`'\" ")
         if name and value < LARGEST:
             sides.append(Side(name, value))
     return sides
