@@ -75,3 +75,32 @@ def test_the_variable_puts_no_command_in_front_of_what_was_typed(options: str, t
     variables = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
     done = subprocess.run(command, env={**variables, "GPUDOCTOR_RUN": options}, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (125, b"") and b"GPUDOCTOR_RUN holds options" in done.stderr, done
+
+
+WRONG = {
+    'stall = "soon"': b"gpudoctor.toml: [run] stall is 'soon'; it takes a number",
+    "stall = -3": b"gpudoctor.toml [run]: Invalid value for '--stall': -3.0 is not in the range",
+    'on-stall = "explode"': b"gpudoctor.toml [run]: Invalid value for '--on-stall'",
+    "report = 5": b"gpudoctor.toml: [run] report is 5; it takes a text",
+    "preflight = true": b"gpudoctor.toml: [run] preflight is True; it takes a text",
+    "quiet = 1": b"gpudoctor.toml: [run] quiet is 1; it takes true or false",
+    "nonsense = 1": b"gpudoctor.toml: [run] 'nonsense' is not known; known: no-arm",
+    "--stall soon": b"GPUDOCTOR_RUN: Invalid value for '--stall'",
+    "--stal 3": b"GPUDOCTOR_RUN: No such option: --stal",
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("setting", WRONG)
+def test_a_wrong_setting_is_told_with_who_says_it(setting: str, tmp_path: Path) -> None:
+    of_file = "" if setting.startswith("--") else f"[run]\n{setting}\n"
+    (tmp_path / "gpudoctor.toml").write_text(of_file)
+    done = subprocess.run(
+        [sys.executable, "-m", "gpudoctor", "run", "--", "echo", "ran"],
+        cwd=tmp_path,
+        env={**os.environ, "GPUDOCTOR_RUN": "" if of_file else setting, "XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (125, b""), done
+    assert WRONG[setting] in done.stderr and done.stderr.count(b"\n") == 1

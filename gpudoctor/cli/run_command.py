@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,22 +24,36 @@ class NothingRun(Error):
     status = 125
 
 
+@contextmanager
+def of_usage(source: str) -> Iterator[None]:
+    """Wrong usage is ours, and says who has said it."""
+    try:
+        yield
+    except Exception as error:
+        describe = getattr(error, "format_message", None)
+        if describe is None:
+            raise
+        raise NothingRun(f"{source}{in_words(describe()).rstrip('.')} (see 'gpudoctor run --help')") from None
+
+
 class AroundAnother(TyperCommand):
     """Takes its options from in front of the command; all other words are the command's, as they stand."""
 
     allow_interspersed_args = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, [*self._said_before(ctx), *args])
-        except Exception as error:
-            describe = getattr(error, "format_message", None)
-            if describe is None:
-                raise
-            raise NothingRun(f"{in_words(describe()).rstrip('.')} (see 'gpudoctor run --help')") from None
+        before = self._said_before(ctx)
+        for source, words in before.items():  # each alone, so that it is named where its value is wrong
+            self._parsed(self.context_class(self), [*words, "true"], f"{source}: ")
+        return self._parsed(ctx, [*(word for words in before.values() for word in words), *args], "")
 
-    def _said_before(self, ctx: Any) -> list[str]:
-        """Options of the repository's settings and of the environment, as if they had been typed first."""
+    def _parsed(self, ctx: Any, words: list[str], source: str) -> list[str]:
+        with of_usage(source):
+            return super().parse_args(ctx, words)
+
+    def _said_before(self, ctx: Any) -> dict[str, list[str]]:
+        """Options of the repository's settings and of the environment, as if they had been typed first, by who says
+        them."""
         import shlex
 
         from gpudoctor.errors import BadInput
@@ -53,26 +69,35 @@ class AroundAnother(TyperCommand):
             raise NothingRun(f"{VARIABLE}: {error}") from None
         except OSError:  # the folder that it is started in is gone
             config, typed = None, []
-        said, *_ = self.make_parser(ctx).parse_args([*typed])
+        with of_usage(f"{VARIABLE}: "):
+            said, *_ = self.make_parser(ctx).parse_args([*typed])
         if "--" in typed or said.get("command") or said.get("help") or said.get("print_sbatch"):
             raise NothingRun(f"{VARIABLE} holds options of each run, and neither a command nor {listed(NO_SETTINGS)}")
-        return [*(self._as_words(config.path, config.name, config.content) if config else ()), *typed]
+        before = {VARIABLE: typed} if typed else {}
+        if config is None:
+            return before
+        return {f"{config.path} {config.name}": self._as_words(config.path, config.name, config.content), **before}
 
     def _as_words(self, path: str, name: str, table: Any) -> list[str]:
+        kinds: dict[str, Any] = {"SECONDS": int | float}
         options = {
-            word.removeprefix("--"): bool(getattr(parameter, "is_flag", False))
+            word.removeprefix("--"): bool
+            if getattr(parameter, "is_flag", False)
+            else kinds.get(parameter.metavar or "", str)
             for parameter in self.params
             for word in parameter.opts
             if word.startswith("--") and word not in NO_SETTINGS
         }
         words: list[str] = []
         for key, value in table.items() if isinstance(table, dict) else [(repr(table), None)]:
-            flag = options.get(key)
-            right = isinstance(value, bool) if flag else isinstance(value, str | int | float) and flag is not None
-            if not right:
+            kind = options.get(key)
+            if kind is None:
                 known = ", ".join(sorted(options))
-                raise NothingRun(f"{path}: {name} {ascii(key)[:60]} is not known, or has not its kind; known: {known}")
-            words += ([f"--{key}"] if value else []) if flag else [f"--{key}", str(value)]
+                raise NothingRun(f"{path}: {name} {ascii(key)[:60]} is not known; known: {known}")
+            if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool):
+                wanted = {bool: "true or false", str: "a text"}.get(kind, "a number")
+                raise NothingRun(f"{path}: {name} {key} is {ascii(value)[:60]}; it takes {wanted}")
+            words += ([f"--{key}"] if value else []) if kind is bool else [f"--{key}", str(value)]
         return words
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
