@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.relation import OWN_NUMBER, only_counts
+from gpudoctor.hang.relation import OWN_NUMBER
 from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
 from gpudoctor.knowledge.places import Kind, Place, place_of
 from gpudoctor.knowledge.waits import wait_of

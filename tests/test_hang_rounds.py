@@ -6,9 +6,9 @@ import json
 import pytest
 from msgspec import structs
 
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.loops import how_ended
-from gpudoctor.hang.relation import only_counts
 from gpudoctor.hang.variables import rounds_apart
 from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.read.job import stacks
@@ -214,8 +214,8 @@ def test_a_frameworks_loop_ends_with_its_data_or_where_the_program_asks_it_to(as
 def test_what_asks_a_frameworks_loop_to_end() -> None:
     asks = "def on_batch_end(trainer):\n    trainer.should_stop = True\n"
     hook = "class M:\n    def on_train_batch_start(self):\n        return -1\n"
-    assert around(asks, 2, "on_batch_end").ends_loops == ("should_stop",)
-    assert around(hook, 3, "on_train_batch_start").ends_loops == ("-1",)
+    assert around(asks, 2, "on_batch_end").ends_loops == ("should_stop:2",)
+    assert around(hook, 3, "on_train_batch_start").ends_loops == ("-1:3",)
     assert around(COUNTS, 3).ends_loops == ()
 
 

@@ -52,7 +52,7 @@ def stands(rank: Rank) -> bool:
     now = doing(rank)
     if now is None or rank.moved is None:
         return False
-    if rank.moved and not (now.polls and _polled(rank, now)):
+    if rank.moved and not ((now.polls or _deserted(rank, now)) and _polled(rank, now)):
         return False
     if now.kind in ("child", "process") and now.operation != PIPE and all(map(has_exited, children(rank))):
         return False  # what it waits for was started after the look had begun: one command after the other
@@ -62,6 +62,11 @@ def stands(rank: Rank) -> bool:
         return True  # whatever its threads do meanwhile: of what was forked nobody lets the lock go
     served = now.kind in OF_THREADS or now.kind == "rpc"
     return not (served and any(ran_between(rank, thread) for thread in own_threads(rank)))
+
+
+def _deserted(rank: Rank, now: OwnWait) -> bool:
+    """Whether it asks a queue again and again that processes fill, and one of these has ended."""
+    return now.kind == "queue" and "multiprocessing" in now.operation and any(map(has_exited, children(rank)))
 
 
 def forked_in_lock(rank: Rank) -> ProcessEvidence | None:

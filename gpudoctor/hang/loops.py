@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpudoctor.hang.conditions import says
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.relation import (
     COUNTED,
@@ -15,7 +16,6 @@ from gpudoctor.hang.relation import (
     fork_of,
     frames_within,
     loop_around,
-    only_counts,
     outside_backward,
     source_at,
 )

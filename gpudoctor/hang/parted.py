@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.doing import stands
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import JobProgress, parties, progress_of, waits
@@ -21,13 +22,13 @@ from gpudoctor.hang.relation import (
     leaves_before,
     loop_around,
     members_of,
-    only_counts,
     own_guard,
     parting,
     relation,
     remembers,
     same_function,
     source_at,
+    told_frames,
     waits_with_a_root,
 )
 from gpudoctor.hang.variables import round_of, rounds_apart
@@ -39,6 +40,16 @@ from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
 
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
+
+
+def comes_by(rank: Rank, frame: Frame, other: Rank) -> bool:
+    """Whether a rank has come by a line of another one, or is, in a thread, in what that has called there."""
+    if any(frame == own for own, _ in told_frames(rank)):
+        return True
+    frames = other.place.user_frames
+    within = frames[: frames.index(frame)] if frame in frames and rank.acting and not other.acting else ()
+    called = {(each.file, each.function) for each in within}
+    return any((own.file, own.function) in called for own in rank.place.user_frames)
 
 
 class Parted(NamedTuple):

@@ -1,11 +1,10 @@
 """How two ranks lie to each other in the program: where their stacks part, and what the source says of both lines."""
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from gpudoctor.hang.conditions import name_of, parsed
+from gpudoctor.hang.counting import counts, only_counts
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import asks_for_world, is_by_rank
 from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
@@ -19,13 +18,6 @@ function, and no loop that is around the one alone tells. "unknown": no line of 
 
 LOOPS = ("for", "while")
 _ASKS_FOR_FILE = lazy_re(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
-_COUNTS = lazy_re(r"step|epoch|(?<!wr)(?<!cr)iter|batch_idx|max_|limit|\b[in]\b", re.I)  # no writer, no criterion
-_COUNTERS = lazy_re(
-    r"step|epoch|(?<!wr)(?<!cr)iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I
-)
-"""Names of counters themselves: `kl > limit` counts nothing."""
-_ALIKE = frozenset(("len", "int", "min", "max", "range", "abs", "round", "isinstance", "hasattr", "getattr"))
-"""Calls in a condition that say the same on every rank, where what they are given is counted."""
 
 
 class Fork(NamedTuple):
@@ -45,20 +37,20 @@ def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
     name = frame.file.rpartition("/")[2]
     for source in rank.evidence.sources:
         if source.line == frame.line and (source.file == frame.file or source.file.rpartition("/")[2] == name):
-            return source if _leads_apart(source.file) or frame in rank.place.user_frames else None
+            return source if _leads_apart(source) or frame in rank.place.user_frames else None
     return None
 
 
-def _leads_apart(file: str) -> bool:
+def _leads_apart(source: SourceContext) -> bool:
     """Whether loops and conditions of a file may lead ranks apart: of other libraries only those on the rank do."""
-    return is_program(file) or drives_training(file)
+    return drives_training(source.file) or (is_program(source.file) and not source.installed)
 
 
 def own_sources(rank: Rank) -> list[SourceContext]:
     """What was read of its program, and of a framework's loop."""
     own = {(frame.file, frame.line) for frame in rank.place.user_frames}
     sources = rank.evidence.sources
-    return [source for source in sources if _leads_apart(source.file) or (source.file, source.line) in own]
+    return [source for source in sources if _leads_apart(source) or (source.file, source.line) in own]
 
 
 def fork_of(one: Rank, other: Rank) -> Fork | None:
@@ -92,12 +84,17 @@ def parting(one: Rank, other: Rank) -> tuple[Frame, Frame] | None:
 
 
 def _from_program(one: Sequence[Frame], other: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """Two stacks from the program's own file inwards: one rank may be started below something else, as a debugger."""
+    """Two stacks from the program's own file inwards: one rank may be started below something else, as a debugger; or
+    from the function that one of them has called in a thread, and the other in its main one."""
     mine, theirs = [*reversed(one)], [*reversed(other)]
-    files = [frame.file for frame in theirs]
+    files = [frame.file if frame.function == "<module>" else "" for frame in theirs]
     for at, frame in enumerate(mine):
         if frame.function == "<module>" and frame.file in files:
             return mine[at:], theirs[files.index(frame.file) :]
+    for short, long in ((mine, theirs), (theirs, mine)):
+        first = short[0] if short else None
+        same = (first and first.file == each.file and same_function(first.function, each.function) for each in long)
+        del long[: next((at for at, begins in enumerate(same) if begins), 0)]
     return mine, theirs
 
 
@@ -251,7 +248,7 @@ def passes_by(context: SourceContext, *, further_out: bool = False) -> tuple[Enc
         way
         for way in (*context.exits, *(_of_loops(context) if further_out else ()))
         if way.kind in ("continue", "pass")
-        or not (way.kind == "caught" or _counts(way.text) or (ends and not way.text and way.line > context.line))
+        or not (way.kind == "caught" or counts(way.text) or (ends and not way.text and way.line > context.line))
     )
 
 
@@ -287,39 +284,6 @@ def goes_round(context: SourceContext, rank: Rank) -> list[Enclosing]:
 def caught_around(context: SourceContext | None) -> Enclosing | None:
     """The handler around the loop of a line in which an exception ends unseen."""
     return next((leaves for leaves in context.exits if leaves.kind == "caught"), None) if context is not None else None
-
-
-def _counts(condition: str) -> bool:
-    """Whether a condition compares counters and nothing else: `stopper.step(loss)` calls what may answer anything."""
-    if not _COUNTERS.search(condition):
-        return False
-    tree = parsed(condition)
-    return tree is None or all(_says_alike(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
-
-
-def _says_alike(call: ast.Call) -> bool:
-    """Whether it is a function of Python's own, and no method: `losses.max()` is each rank's."""
-    return isinstance(call.func, ast.Name) and call.func.id in _ALIKE
-
-
-_SAME = lazy_re(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z_\d]*", re.ASCII)
-"""Names of what is set for all ranks alike."""
-
-
-def only_counts(condition: str) -> bool:
-    """Whether all that a condition names are counters and settings: it is the same on every rank in every step."""
-    tree = parsed(condition)
-    if tree is None:
-        return False
-    nodes = list(ast.walk(tree))
-    if any(isinstance(node, ast.Call) and not _says_alike(node) for node in nodes):
-        return False
-    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-    leaves = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in inner]
-    # `bar.n` is whatever that bar has counted, and not the steps of the loop.
-    names = {name_of(node) for node in leaves if len(name_of(node)) > 1 or isinstance(node, ast.Name)}
-    known = all(_COUNTS.search(name) or _SAME.search(name) or name in _ALIKE for name in names)
-    return known and len(names) == len({name_of(node) for node in leaves})
 
 
 COUNTED = lazy_re(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conditions import parsed
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.loops import ends, holds, how_ended, is_of_data
 from gpudoctor.hang.parted import Parted, may_swallow, went_round
@@ -26,7 +27,6 @@ from gpudoctor.hang.relation import (
     keeps_gradients,
     leaves_before,
     loop_around,
-    only_counts,
     own_sources,
     passes_by,
     source_at,

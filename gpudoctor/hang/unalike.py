@@ -30,7 +30,10 @@ def unalike(ranks: Sequence[Rank], statement: Enclosing, source: SourceContext) 
     counted = {name for loop in loops for name in (loop.counter, *_targets(loop))}
     frames = [_held(rank, source) for rank in ranks]
     found: dict[str, Held] = {}
-    for name in dict.fromkeys(ast.unparse(node) for node in asked if not is_rank(node)):
+    names = dict.fromkeys(ast.unparse(node) for node in asked if not is_rank(node))
+    called = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
+    inner = {name for own in frames for name in own if any(name.startswith(f"{each}.") for each in called)}
+    for name in (*names, *sorted(inner)):  # what a function that is asked remembers of the functions around it
         by_value: dict[str, list[Rank]] = {}
         for rank, values in zip(ranks, frames, strict=True):
             if name in values and name not in counted:

@@ -73,8 +73,11 @@ def place_of(
         return Place("unknown")
     frames = thread.frames
     users = _user_frames(frames)
-    packages = {source.file for source in sources if source.installed}
-    user = next((frame for frame in users if frame.file not in packages), users[0] if users else None)
+    # Of a package that lies outside of site-packages not every file has been read.
+    packages = tuple({f"{source.file.rsplit('/', 2)[0]}/" for source in sources if source.installed})
+    own = (frame for frame in users if frame.function == "<module>" or not frame.file.startswith(packages))
+    users = (*own,) or users
+    user = users[0] if users else None
     place = _marked(frames, user)
     if place is None and (ended := _at_exit(thread)):
         place = ended

@@ -209,7 +209,11 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     stores: tuple[str, ...] = ()
     """Names to which the file gives a store of torch.distributed."""
     ends_loops: tuple[str, ...] = ()
-    """What the file sets or returns to ask a framework's loop to end: "should_stop"."""
+    """What the file sets or returns to ask a framework's loop to end, and in which line: "should_stop:12"."""
+    by_threads: tuple[Enclosing, ...] = ()
+    """What its functions set that it hands to threads: kind is the name ("self.ready"), text the function."""
+    hooks: tuple[Enclosing, ...] = ()
+    """What leaves early a function by which it has DDP exchange gradients."""
     groups: tuple[str, ...] = ()
     """Names to which it gives a process group whose members it writes down: "pair=0,1"."""
     unwritten: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, blame
 from gpudoctor.hang.causes.collective_divergence import left_early
 from gpudoctor.hang.causes.collective_rounds import under_condition
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.doing import in_file
 from gpudoctor.hang.loops import is_of_data
 from gpudoctor.hang.parted import (
@@ -19,7 +20,7 @@ from gpudoctor.hang.parted import (
 )
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import asks_for
-from gpudoctor.hang.relation import fork_of, number_in, only_counts, own_guard, passes_by, source_at
+from gpudoctor.hang.relation import fork_of, number_in, own_guard, passes_by, source_at
 from gpudoctor.hang.rivals import weighed
 from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program

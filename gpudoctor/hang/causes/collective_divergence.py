@@ -6,6 +6,7 @@ from msgspec import structs
 
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.causes.collective_rounds import begun_again_words, made_by_one, under_condition
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.extra_calls import alone_in_the_loop
 from gpudoctor.hang.loops import holds
@@ -17,6 +18,7 @@ from gpudoctor.hang.parted import (
     called_behind,
     calls_back,
     chosen_at,
+    comes_by,
     condition_below,
     handler_of_one,
     inside_a_call,
@@ -45,7 +47,6 @@ from gpudoctor.hang.relation import (
     keeps_gradients,
     never_meet,
     number_in,
-    only_counts,
     own_guard,
     passes_by,
     source_at,
@@ -126,7 +127,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
 def rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
     """The condition that keeps other ranks from where a rank waits; None where another line may pair with it."""
     for guard in guards_of(rank):
-        if all(any(guard.frame == frame for frame, _ in told_frames(each)) for each in job.ranks):
+        if all(comes_by(each, guard.frame, rank) for each in job.ranks):
             continue  # all have come this way
         statement, context = guard.statement, guard.source
         verdicts = {admits(statement, number_in(condition_of(statement), each)) for each in job.ranks}
@@ -305,7 +306,7 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     # meant so: it is the other ranks' branch that has to go with it.
     by_rank = guard is not None and is_by_rank(guard)
     causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
-    counts = guard is not None and only_counts(guard.text)
+    counts = guard is not None and only_counts(guard.text, text.enclosing if text is not None else ())
     sure = LIKELY if by_rank or counts else SEEN
     if counts and any(ways_apart(first[0], other[0])):
         sure = POSSIBLE  # what counts is alike on all; `collective_ways` names what is not
@@ -339,6 +340,9 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         yield divergent(left, waits_in, context, exits[0], SEEN, recorded)
     evidence = (*stacks_of(left), *stacks_of(waits_in), *recorded)
     keeps = keeps_gradients(context)
+    sends = context.hooks if context is not None else ()
+    if sends and context is not None:
+        yield divergent(left, waits_in, context, sends[0], LIKELY, recorded)
     if keeps is not None and context is not None:
         yield blame(
             "rank-divergent-decision",
@@ -367,15 +371,13 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     # That a gradient is missing, no observation but this says: it may have come here by a round that it has left out.
     past = how == "later in the loop" or (how == "later" and context is not None)
     sure = POSSIBLE if not past else SEEN if recorded else LIKELY
-    sure = sure if keeps is None and own is None else POSSIBLE
+    sure = sure if keeps is None and own is None and not sends else POSSIBLE
     seen = f"{waiting_words(waits_in)}; {standing_words(left)}"
     doubts = [
         ("unused-parameters", less_sure(sure) if exits else sure, "without gradients of all parameters"),
         ("rank-dependent-graph", HINT if sure == POSSIBLE else POSSIBLE, "and the graph may differ from rank to rank"),
     ]
-    if (
-        sure == POSSIBLE and keeps is None and own is None
-    ):  # without the program's text it may as well have left the loop
+    if sure == POSSIBLE and keeps is None and own is None and not sends:  # it may as well have left the loop
         doubts.append(("uneven-inputs", POSSIBLE, "perhaps with fewer batches"))
     for cause, how_sure, note in doubts:
         of_graph = cause != "uneven-inputs"  # what its backward has lacked, that line has called

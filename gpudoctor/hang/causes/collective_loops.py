@@ -78,8 +78,8 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
     through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
     few = left if through <= max(len(inside), len(stays)) else stays
-    asks = any(source.ends_loops for rank in job.ranks for source in own_sources(rank))
-    ended = how_ended(loops, None if is_program(context.file) else asks)
+    asks = {(own.file, each) for rank in job.ranks for own in own_sources(rank) for each in own.ends_loops}
+    ended = how_ended(loops, None if is_program(context.file) else bool(asks))
     early = returned(stays, left)
     if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)):
         early = None  # how often it has gone round, its data tells
@@ -117,6 +117,9 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         sure = POSSIBLE
     # How often a library has called a function that it was given is no matter of what that goes over.
     given = _handed_on(stays[0], context) if ended.alike else None
+    lines = [(file, each.rpartition(":")[2]) for file, each in asks if is_program(file)]
+    if len(lines) == 1 and lines[0][1].isdecimal() and not is_program(context.file):
+        given = Frame("", lines[0][0], int(lines[0][1]))
     yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded, given)
 
 

@@ -4,6 +4,7 @@ call that did not make its collective everywhere."""
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.parted import Again, Condition, condition_below, parted
 from gpudoctor.hang.progress import progress_of
@@ -12,9 +13,9 @@ from gpudoctor.hang.relation import (
     LOOPS,
     fork_of,
     frames_within,
+    goes_round,
     group_argument,
     guard_apart,
-    only_counts,
     source_at,
     waits_with_a_root,
 )
@@ -42,14 +43,18 @@ def made_by_one(stays: Sequence[Rank], gone: Sequence[Rank], call: Frame, record
     """One call has made a collective on some ranks, and in the same round none on others."""
     if (own := condition_below(stays, gone)) is not None:
         return under_condition(own, stays, gone, recorded, LIKELY)
+    inside = filter(None, (source_at(stays[0], frame) for frame in reversed(frames_within(stays[0], call)[:-1])))
+    ways = [(way, source) for source in inside for way in goes_round(source, stays[0]) if way.kind == "continue"]
+    way, source = ways[0] if len(ways) == 1 else (None, None)
+    told = f" by `continue` in line {way.line} ({way.text})".replace(" ()", "") if way is not None else ""
     return blame(
         "rank-divergent-decision",
         LIKELY,
         gone if len(gone) <= len(stays) else stays,
         f"{waiting_words(stays)}, in what line {call.line} calls; in the same round "
-        f"{who(gone, 'has', 'have')} come past that line without; {waiting_words(gone)}",
+        f"{who(gone, 'has', 'have')} come past that line without{told}; {waiting_words(gone)}",
         (*stacks_of(stays), *stacks_of(gone), *recorded),
-        at=call,
+        at=where_line(source, way) if source is not None and way is not None else call,
     )
 
 

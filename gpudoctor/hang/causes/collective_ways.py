@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 from gpudoctor.hang.causes import HangCause, HangJob, blame
 from gpudoctor.hang.causes.collective_divergence import guarded_away, rank_guard
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.loops import ends
 from gpudoctor.hang.parted import COLLECTIVE, chosen_at, group_of, parted
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_by_rank
-from gpudoctor.hang.relation import LOOPS, fork_of, only_counts, own_sources
+from gpudoctor.hang.relation import LOOPS, fork_of, own_sources
 from gpudoctor.hang.rivals import WayApart, alike, ways_apart
 from gpudoctor.hang.unalike import unalike
 from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line

@@ -7,10 +7,11 @@ from itertools import takewhile
 
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.conditions import name_of, number, parsed
+from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.parted import COLLECTIVE, group_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_rank
-from gpudoctor.hang.relation import group_argument, only_counts, source_at
+from gpudoctor.hang.relation import group_argument, source_at
 from gpudoctor.hang.variables import by_rounds, furthest_behind, held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
 from gpudoctor.knowledge.wording import counted

@@ -6,6 +6,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import FROM_OUTSIDE, doing, in_file, stands
 from gpudoctor.hang.gpus import share_of_time
+from gpudoctor.hang.never import never_comes
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
 from gpudoctor.hang.relation import awaits_file, guards_of, loop_around, source_at, tries_again
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
@@ -131,6 +132,9 @@ def sleeping(job: HangJob) -> Iterator[HangCause]:
             yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
         awake = [rank for rank in without(party, still) if rank.first_place == rank.place]
         polls = [rank for rank in awake if _in_while(rank) or tries_again(rank)]
+        for rank, why, seen in ((rank, *told) for rank in polls if (told := never_comes(rank)) is not None):
+            yield _never(progress, rank, why, seen)
+            polls = without(polls, [rank])
         locks = [rank for rank in polls if _awaits_removal(rank)]
         if locks:
             yield _lock_left(progress, locks)
@@ -140,6 +144,17 @@ def sleeping(job: HangJob) -> Iterator[HangCause]:
             sure = LIKELY if job.evidence.quiet_seconds is not None and again == polls else POSSIBLE
             does = ("tries", "try") if all(map(tries_again, polls)) else ("looks", "look")
             yield _slow(progress, polls, sure, f"{does[0]} again and again", f"{does[1]} again and again", note)
+
+
+def _never(progress: JobProgress, rank: Rank, why: str, seen: Seen) -> HangCause:
+    return blame(
+        "thread-wait",
+        LIKELY,  # another one may set it yet, or try it again
+        [rank],
+        f"rank {rank.rank} looks again and again{at(rank.place.user_frame)}: {why}{and_waiting(progress.waiting)}",
+        (*stacks_of([rank], "in that loop in both looks"), seen, *stacks_of(progress.waiting)),
+        at=rank.place.user_frame,
+    )
 
 
 def _in_while(rank: Rank) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.causes import CAUSES, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes import CAUSES, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import (
     FROM_OUTSIDE,
     children,
@@ -327,15 +327,19 @@ def _waits_in(rank: Rank) -> str:
 def _file_lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
     """Who may hold it: a rank of the job that has a lock file open, or nobody, where the file itself is the lock."""
     words = f"for a lock on a file in {_where(ranks[0], wait)}"
-    database = "database" in wait.operation
+    database, awaited = "database" in wait.operation, ranks[0].evidence.awaited_lock
     if database:
         words = f"for {_where(ranks[0], wait)}"
-    elif (awaited := ranks[0].evidence.awaited_lock) is not None:
+    elif awaited is not None:
         words += f" ({awaited.file})" if awaited.file else ""
         words += f", which process {awaited.holder} ({awaited.process or 'ended'}) holds" if awaited.holder else ""
     own = {id(rank) for rank in ranks}
     for rank in job.ranks:
         locked = rank.evidence.locked_files
+        holds = bool(locked) or (awaited is not None and rank.pid == awaited.holder)
+        if id(rank) not in own and holds and stands(rank):
+            words += f"; rank {rank.rank} holds one and waits itself{at(rank.place.user_frame)}"
+            return ToldWait("file-lock-wait", POSSIBLE, words, "rank", (stack_of(rank),))  # what that is for, decides
         if locked and id(rank) not in own and rank.place.kind in WAITING:
             words += f"; rank {rank.rank} holds a lock on {locked[0]} and waits{at(rank.place.user_frame)}"
             return ToldWait("file-lock-wait", SEEN, words, "database" if database else "rank", (stack_of(rank),))

@@ -27,6 +27,7 @@ KEYS, ENTRIES, MOST_DIGITS = 32, 32, 2
 
 
 class _ObjectLayout(NamedTuple):
+    minor: int
     cached_keys: int
     """Of a heap type: the names of its objects' attributes."""
     text: int
@@ -35,7 +36,16 @@ class _ObjectLayout(NamedTuple):
     """A number begins with its sign and size in one word."""
 
 
-_LAYOUTS = {11: _ObjectLayout(872, 48, False), 12: _ObjectLayout(880, 40, True), 13: _ObjectLayout(880, 40, True)}
+_LAYOUTS = {
+    11: _ObjectLayout(11, 872, 48, False),
+    12: _ObjectLayout(12, 880, 40, True),
+    13: _ObjectLayout(13, 880, 40, True),
+}
+CODE, CLOSURE, NAMES, CELL, SIZE, ITEMS = 48, 72, 96, 16, 16, 24
+"""Of a function: its code, and the tuple of cells of functions around; of code: its names, those of cells last."""
+MOST_ITEMS = 64
+FAILED = "failed: "
+"""Begins what is told of a task of an executor that has ended with an error, before the error's type."""
 
 
 def numbers_of(memory: Memory, address: int, minor: int, *, deep: bool = False) -> dict[str, str]:
@@ -46,7 +56,7 @@ def numbers_of(memory: Memory, address: int, minor: int, *, deep: bool = False) 
         return {}
     found: dict[str, str] = {}
     others = {}
-    for name, value in _attributes(memory, address, minor, layout):
+    for name, value in (*_attributes(memory, address, layout), *_around(memory, address, layout)):
         if text := _number(memory, value, layout):
             found[name] = text
         else:
@@ -55,9 +65,47 @@ def numbers_of(memory: Memory, address: int, minor: int, *, deep: bool = False) 
     found |= {name: text for name, text in of_classes.items() if name not in found and name not in others}
     for name, value in others.items() if deep else ():
         if len(found) < MOST:
+            if text := failure(memory, value, minor):
+                found[name] = text
             own = (each for each in numbers_of(memory, value, minor).items() if not each[0].startswith("_"))
             found |= {f"{name}.{attribute}": text for attribute, text in itertools.islice(own, MOST_OF_OTHERS)}
     return dict(list(found.items())[:MOST])
+
+
+def _around(memory: Memory, address: int, layout: _ObjectLayout) -> Iterator[tuple[str, int]]:
+    """What a function has of the functions around it: `nonlocal` too."""
+    if _type(memory, address) != "function":
+        return
+    cells, names = _word(memory, address + CLOSURE), _word(memory, _word(memory, address + CODE) + NAMES)
+    held, named = _items(memory, cells, "tuple"), _items(memory, names, "tuple")
+    for cell, name in zip(held, named[len(named) - len(held) :], strict=False):
+        yield _text(memory, name, layout), _word(memory, cell + CELL)
+
+
+def failure(memory: Memory, address: int, minor: int) -> str:
+    """ "failed: OSError" of a task of concurrent.futures that has ended so, or of the first such one of a list."""
+    layout = _LAYOUTS.get(minor)
+    if layout is None:
+        return ""
+    for task in _items(memory, address, "list") or (address,):
+        held = dict(_attributes(memory, task, layout)) if _type(memory, task) == "Future" else {}
+        error = _type(memory, held.get("_exception", 0)) if "_waiters" in held else "NoneType"
+        if error not in ("", "NoneType"):
+            return f"{FAILED}{error}"
+    return ""
+
+
+def _items(memory: Memory, address: int, kind: str) -> tuple[int, ...]:
+    """Of a list or a tuple."""
+    if _type(memory, address) != kind:
+        return ()
+    first = address + ITEMS if kind == "tuple" else _word(memory, address + ITEMS)
+    return memory.words(first, min(max(0, _word(memory, address + SIZE)), MOST_ITEMS))
+
+
+def _type(memory: Memory, address: int) -> str:
+    raw = memory.read(_word(memory, _word(memory, address + 8) + NAME), LONGEST_NAME).partition(b"\0")[0]
+    return raw.decode() if _NAME.fullmatch(raw) else ""
 
 
 def _of_classes(memory: Memory, kind: int, layout: _ObjectLayout) -> dict[str, str]:
@@ -79,13 +127,13 @@ def _of_classes(memory: Memory, kind: int, layout: _ObjectLayout) -> dict[str, s
     return found
 
 
-def _attributes(memory: Memory, address: int, minor: int, layout: _ObjectLayout) -> Iterator[tuple[str, int]]:
+def _attributes(memory: Memory, address: int, layout: _ObjectLayout) -> Iterator[tuple[str, int]]:
     kind = _word(memory, address + 8)
     flags = _word(memory, kind + FLAGS)
     if not flags & MANAGED_DICT or not flags & HEAP_TYPE:
         return
     held = _word(memory, address - 24)
-    values = 0
+    values, minor = 0, layout.minor
     if minor == 11:
         values = _word(memory, address - 32)
     elif minor == 12:

@@ -5,16 +5,16 @@ import functools
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, PLAIN
 from gpudoctor.read.job import by_rank
-from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of, unwritten
+from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of, hooks, unwritten
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import handed_under, made_under
-from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
+from gpudoctor.read.job.source_text import LONGEST_TEXT, by_threads, cut, ends_loops, groups, handlers, stores, text_of
 from gpudoctor.read.job.source_walk import called, children, functions_of, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
@@ -30,6 +30,7 @@ MOST_PARAMETERS = 16
 MOST_YIELDED = 4
 
 
+T = TypeVar("T")
 COMMAND = "<string>"
 """The file that Python names for the text of `python -c`, and for what a program runs with `exec`."""
 
@@ -99,7 +100,7 @@ def _parsed(raw: bytes) -> ast.Module:
 
 
 @functools.lru_cache(maxsize=16)
-def _of_file(tree: ast.Module, names: Callable[[ast.Module], Iterator[str]]) -> tuple[str, ...]:
+def _of_file(tree: ast.Module, names: Callable[[ast.Module], Iterator[T]]) -> tuple[T, ...]:
     """What holds for every line of a file, kept like its tree."""
     return tuple(names(tree))[:MOST_CALLS]
 
@@ -141,6 +142,8 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
         ends_loops=_of_file(tree, ends_loops),
+        by_threads=_of_file(tree, by_threads),
+        hooks=_of_file(tree, hooks),
         groups=_of_file(tree, groups),
         unwritten=_of_file(tree, unwritten),
     )

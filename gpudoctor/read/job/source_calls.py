@@ -7,8 +7,8 @@ from msgspec import structs
 
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
-from gpudoctor.read.job.source_text import text_of
-from gpudoctor.read.job.source_walk import called, guarded, own_name, walk
+from gpudoctor.read.job.source_text import cut, text_of
+from gpudoctor.read.job.source_walk import called, functions_of, guarded, own_name, walk
 from gpudoctor.snapshot.evidence import Enclosing
 
 MOST_GIVEN = 8
@@ -214,3 +214,15 @@ def collective_of(node: ast.AST) -> str:
     if isinstance(function, ast.Name) and function.id in CALLS - AMBIGUOUS:
         return function.id
     return ""
+
+
+def hooks(tree: ast.Module) -> Iterator[Enclosing]:
+    """What leaves early, under a condition, a function by which the file has DDP exchange gradients."""
+    functions = functions_of(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and text_of(node.func).endswith(".register_comm_hook"):
+            given = (*node.args[1:2], *(one.value for one in node.keywords if one.arg == "hook"))
+            for own in filter(None, (functions.get(text_of(one).rpartition(".")[2]) for one in given)):
+                for found in walk(own):
+                    if isinstance(found.node, ast.Return) and found.guards:
+                        yield Enclosing("return", found.node.lineno, cut(found.guards[-1][0]))

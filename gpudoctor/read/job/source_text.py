@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import shortened
+from gpudoctor.snapshot.evidence import Enclosing
 
 LONGEST_TEXT = 160
 
@@ -64,11 +65,32 @@ def ends_loops(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             yield from (
-                one.attr for one in node.targets if isinstance(one, ast.Attribute) and one.attr in _ASKS_TO_STOP
+                f"{one.attr}:{node.lineno}"
+                for one in node.targets
+                if isinstance(one, ast.Attribute) and one.attr in _ASKS_TO_STOP
             )
         elif isinstance(node, ast.FunctionDef) and node.name == "on_train_batch_start":
-            returned = (own.value for own in ast.walk(node) if isinstance(own, ast.Return) and own.value is not None)
-            yield from ("-1" for value in returned if ast.unparse(value) == "-1")
+            returned = (own for own in ast.walk(node) if isinstance(own, ast.Return) and own.value is not None)
+            yield from (f"-1:{own.lineno}" for own in returned if own.value and ast.unparse(own.value) == "-1")
+
+
+def by_threads(tree: ast.Module) -> Iterator[Enclosing]:
+    """What functions set that the file hands to threads of this process: attributes, and names of functions around."""
+    given: set[str] = set()
+    for node in ast.walk(tree):
+        name = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and (name == "submit" or name.endswith(("Thread", "Timer"))):
+            named = [one.value for one in node.keywords if one.arg in ("target", "function")]
+            given |= {text_of(one).rpartition(".")[2] for one in (*node.args[:2], *named)}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef) or function.name not in given:
+            continue
+        inner = list(ast.walk(function))
+        outer = {name for node in inner if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+        for node in (node for node in inner if isinstance(node, ast.Assign)):
+            for one in node.targets:
+                if isinstance(one, ast.Attribute) or (isinstance(one, ast.Name) and one.id in outer):
+                    yield Enclosing(text_of(one), node.lineno, function.name)
 
 
 def stores(tree: ast.Module) -> Iterator[str]:

@@ -5,11 +5,12 @@ read comes out cut short or not at all, in which case it is read again. One dump
 processor time (py-spy 0.4.3), so a program a process is fast enough; several run at once.
 """
 
+import contextlib
 import os
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -36,6 +37,7 @@ or its interpreter is embedded in a program."""
 MOST_TASKS = 4096
 MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES, LONGEST_VALUE, MOST_OBJECTS = 64, 16, 128, 8
 _RELEASE = lazy_re(r"/python3\.(\d{1,2})/")
+_PROGRAM = lazy_re(r"python3\.(\d{1,2})$")
 _NUMBER = lazy_re(r"-?(?:[0-9]{1,18}(?:\.[0-9]{1,18})?|inf)|True|False")
 _NUMBERS = lazy_re(r"[\[({][-0-9., :\[\](){}]*[\])}]")
 """Lists, tuples and dictionaries of numbers alone, as py-spy writes them: cut off where they are long."""
@@ -273,15 +275,27 @@ def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Fr
     every = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :]
     pairs = [pair for at in numbers for pair in zip(threads[at].frames, every[at].frames[:MOST_FRAMES], strict=False)]
     found: list[FrameVariables] = []
-    release = next((int(told[1]) for _, raw in pairs if (told := _RELEASE.search(raw.filename))), 0)
+    release = _release(pid, (raw.filename for thread in every for raw in thread.frames))
     with tensors.Memory(pid) as memory:
         for frame, raw in pairs:
             wanted = is_user(frame) or (not frame.native and drives_training(frame.file))
             if raw.locals and wanted and len(found) < MOST_FRAMES_WITH_VARIABLES:
-                held = {local.name[:LONGEST_NAME]: _value(local, memory) for local in raw.locals[:MOST_VARIABLES]}
+                held = {
+                    local.name[:LONGEST_NAME]: _value(local, memory, release) for local in raw.locals[:MOST_VARIABLES]
+                }
                 held |= _attributes(raw.locals, memory, release)
                 found.append(FrameVariables(frame=frame, values={name: value for name, value in held.items() if value}))
     return tuple(found)
+
+
+def _release(pid: int, files: Iterable[str]) -> int:
+    """The minor release of its Python: by where a file of the library lies, or by the name of the program."""
+    named = next((told[1] for file in files if (told := _RELEASE.search(file))), "")
+    if not named:
+        with contextlib.suppress(OSError):
+            own = _PROGRAM.search(str(Path(f"/proc/{pid}/exe").readlink()))
+            named = own[1] if own is not None else ""
+    return int(named or 0)
 
 
 def _attributes(held: Sequence[_Local], memory: tensors.Memory, release: int) -> dict[str, str]:
@@ -295,11 +309,14 @@ def _attributes(held: Sequence[_Local], memory: tensors.Memory, release: int) ->
     }
 
 
-def _value(local: _Local, memory: tensors.Memory) -> str:
-    """A number, a truth value, some numbers, torch's name of a type, the type and sizes of a tensor; "" of all else."""
+def _value(local: _Local, memory: tensors.Memory, release: int) -> str:
+    """A number, a truth value, some numbers, torch's name of a type, the type and sizes of a tensor, the type of error
+    with which a task has failed; "" of all else."""
     text = local.repr or ""
     if _NUMBER.fullmatch(text) or (len(text) <= LONGEST_VALUE and "..." not in text and _NUMBERS.fullmatch(text)):
         return text
+    if text.startswith(("<Future at ", "[<Future at ")):
+        return attributes.failure(memory, local.addr, release)
     if text.startswith("<torch.dtype at "):
         return memory.dtype(local.addr)
     return memory.tensor(local.addr) if text.startswith(("<Tensor at ", "<Parameter at ")) else ""
