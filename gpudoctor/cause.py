@@ -78,7 +78,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     """What is wrong, as a short phrase: "a rank has died", "/dev/shm is too small"."""
     stages: tuple[Stage, ...]
     """Where it shows itself, first the first."""
-    blame: Blame
+    blame: Blame = "program"
     hangs_by: HangsBy
     while_running: WhileRunning = "never"
     """Whether it may be said of a job in which something moves. always: a fault that stands by itself, or a world that

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="an event loop waits for what never comes",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     may_pass=True,

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a checkpoint does not fit the model",
     stages=("rendezvous", "training"),
     kind="checkpoint",
-    blame="program",
     restart="after a fix",
     hangs_by="start",
     meaning=(

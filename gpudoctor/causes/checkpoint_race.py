@@ -7,7 +7,6 @@ CAUSE = Cause(
     title="ranks write, move or delete the same checkpoint files",
     stages=("training",),
     kind="checkpoint",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     meaning=(

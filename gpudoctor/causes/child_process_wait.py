@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a rank waits for a process that it has started",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     may_pass=True,

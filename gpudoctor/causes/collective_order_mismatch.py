@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the ranks call collectives in different order",
     stages=("training",),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     meaning=(

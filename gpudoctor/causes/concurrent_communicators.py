@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="collectives of several groups are in each other's way",
     stages=("training",),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="together",
     meaning=(

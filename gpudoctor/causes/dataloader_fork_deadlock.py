@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a DataLoader worker was forked while a lock was held",
     stages=("training",),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     meaning=(

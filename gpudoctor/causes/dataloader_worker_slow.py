@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a DataLoader worker is slow or waits",
     stages=("training",),
     kind="data",
-    blame="program",
     restart="not decided",
     hangs_by="elsewhere",
     may_pass=True,

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="ranks do not choose their own GPU",
     stages=("communicator", "first collective"),
     kind="device-ordinal",
-    blame="program",
     restart="after a fix",
     judged={"model": Judged("argument", "program", "after a fix")},
     hangs_by="start",

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the process group is initialised twice",
     stages=("rendezvous",),
     kind="rendezvous",
-    blame="program",
     restart="after a fix",
     hangs_by="start",
     meaning=(

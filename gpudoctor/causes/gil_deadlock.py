@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a thread holds Python's lock and waits for one that needs it",
     stages=("training", "end"),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     meaning=(

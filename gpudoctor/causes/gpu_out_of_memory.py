@@ -6,7 +6,6 @@ CAUSE = Cause(
     title="the memory of a GPU ran out",
     stages=("communicator", "first collective", "training"),
     kind="gpu-memory",
-    blame="program",
     restart="after a fix",
     hangs_by="gone",
     meaning=("A rank asked its GPU for more memory than is free. It ends by an exception, and the others wait for it."),

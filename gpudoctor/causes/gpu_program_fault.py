@@ -6,7 +6,6 @@ CAUSE = Cause(
     title="a kernel of the program failed on the GPU",
     stages=("first collective", "training"),
     kind="illegal-access",
-    blame="program",
     restart="after a fix",
     judged={
         **dict.fromkeys(("assertion", "index"), Judged("assertion", "program", "after a fix")),

@@ -6,7 +6,6 @@ CAUSE = Cause(
     title="the memory of the host ran out",
     stages=("rendezvous", "communicator", "first collective", "training"),
     kind="host-memory",
-    blame="program",
     restart="after a fix",
     judged={
         "evicted": Judged("host-memory", "node", "elsewhere"),

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a process is joined before its queue is read",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     meaning=(

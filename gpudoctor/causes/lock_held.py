@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a lock is waited for that nobody gives back",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     meaning=(

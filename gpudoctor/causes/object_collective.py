@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a collective carries very large Python objects",
     stages=("training",),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     meaning=(

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="sends and receives do not pair",
     stages=("training",),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     meaning=(

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a worker of a process pool has died with its task",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="dead-rank",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     may_pass=True,

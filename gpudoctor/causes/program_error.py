@@ -11,7 +11,6 @@ CAUSE = Cause(
     title="the program failed",
     stages=("rendezvous", "communicator", "first collective", "training"),
     kind="exception",
-    blame="program",
     restart="after a fix",
     judged={
         **{
@@ -301,8 +300,7 @@ CAUSE = Cause(
         ),
         "dependency-mismatch": (
             "What is installed has not what is called{place} ({said}): it is of another release, or another build, "
-            "than the one that calls it was written for. Install the one that the project's requirements name."
-            "{told}"
+            "than the one that calls it was written for. Install the one that the project's requirements name.{told}"
         ),
         "no-attribute": (
             "{owner} has no {name}{place}. Where {owner} is a package's, the installed release is another than the one "

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a queue is waited for that nobody serves",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     may_pass=True,

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a collective is called on some ranks only",
     stages=("training", "end"),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),

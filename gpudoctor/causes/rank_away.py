@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a rank has not come to what the others wait in",
     stages=("training", "first collective"),
     kind="slow-rank",
-    blame="program",
     restart="not decided",
     hangs_by="elsewhere",
     meaning=(

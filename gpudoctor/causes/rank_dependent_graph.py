@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the model runs other layers on some ranks",
     stages=("training",),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a rank has died",
     stages=("rendezvous", "communicator", "first collective", "training"),
     kind="dead-rank",
-    blame="program",
     restart="not decided",
     judged={
         "sigkill": Judged("host-memory", "program", "not decided"),

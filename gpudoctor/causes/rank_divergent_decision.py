@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the ranks decide differently",
     stages=("training", "rendezvous"),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),

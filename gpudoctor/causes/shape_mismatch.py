@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the ranks call one collective with different sizes or types",
     stages=("first collective", "training"),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     meaning=(

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a signal handler waits",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     meaning=(

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a rank is busy elsewhere for longer than the others wait",
     stages=("rendezvous", "communicator", "first collective", "training"),
     kind="slow-rank",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     slows=True,

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the process that serves the store has ended first",
     stages=("end",),
     kind="dead-rank",
-    blame="program",
     restart="not decided",
     hangs_by="elsewhere",
     meaning=(

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="a key of the store is waited for that nobody has set",
     stages=("rendezvous", "communicator", "first collective", "training", "end"),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     meaning=(

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="the job is done, and its ranks hang while they end",
     stages=("end",),
     kind="deadlock",
-    blame="program",
     restart="after a fix",
     hangs_by="elsewhere",
     meaning=(

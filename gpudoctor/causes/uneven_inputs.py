@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="some ranks have fewer batches than others",
     stages=("training",),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     hangs_by="disagreement",
     explains=("collective-order-mismatch", "shape-mismatch"),

@@ -5,7 +5,6 @@ CAUSE = Cause(
     title="parameters took no part in the loss",
     stages=("training",),
     kind="divergence",
-    blame="program",
     restart="after a fix",
     judged={
         "error": Judged("argument", "program", "after a fix"),

@@ -60,7 +60,6 @@ class LogSeen(Struct, kw_only=True):
     first_stamp: float | None = None
     first_at: int = 0
     """Where that stands."""
-    last_stamp: float | None = None
     hosts: set[str] = field(default_factory=set)
 
 
@@ -96,10 +95,8 @@ def _line(
     who = writer(text.lstrip("\r"), year)
     if who.host:
         seen.hosts.add(who.host)
-    if who.time is not None:
-        if seen.first_stamp is None:
-            seen.first_stamp, seen.first_at = who.time, offset
-        seen.last_stamp = who.time
+    if who.time is not None and seen.first_stamp is None:
+        seen.first_stamp, seen.first_at = who.time, offset
     if is_wanted:
         seen.places[number] = LinePlace(offset, who.time)
     rank = who.rank if who.rank is not None else of_file.rank

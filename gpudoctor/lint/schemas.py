@@ -98,8 +98,6 @@ class Tree(Struct):
     children: "dict[str, Tree]" = {}
     scalar: ManifestValue | None = None
     first: ManifestValue | None = None
-    is_empty: bool = False
-    """`{}` or `[]`."""
 
     @property
     def is_list(self) -> bool:
@@ -119,7 +117,6 @@ def tree_of(manifest: Manifest) -> Tree:
         node = root
         for key in path:
             node = node.children.setdefault(key, Tree())
-        node.is_empty = True
     return root
 
 

@@ -25,7 +25,6 @@ CHUNK_BYTES = 64 * 1024
 class NodeStatus(NamedTuple):
     """What stat(2) and access(2) say of a file."""
 
-    is_character_device: bool
     mode: int
     user_id: int
     group_id: int
@@ -143,7 +142,6 @@ class System:
         place = self.at(path)
         result = place.stat()
         return NodeStatus(
-            is_character_device=stat.S_ISCHR(result.st_mode),
             mode=stat.S_IMODE(result.st_mode),
             user_id=result.st_uid,
             group_id=result.st_gid,

@@ -233,9 +233,8 @@ REMEDIES = (
         words=r"\b(?:is |was |been |version )?(?:not|n't) (?:been )?(?:compiled|"
         r"built) with (?P<part>(?:the )?[\w .+-]{2,40}?)"
         r"(?: (?:support|enabled|backend))?(?:[.,;!]|$)",
-        fix="That build has no part for {part}: take it away (python -m pip uninstall, all its variants), and "
-        "install a "
-        "build that has it (another wheel, conda's build for GPUs), or build it from its sources with that part.",
+        fix="That build has no part for {part}: take it away (python -m pip uninstall, all its variants), and install "
+        "a build that has it (another wheel, conda's build for GPUs), or build it from its sources with that part.",
         commands=(command("python -m pip list"),),
         kind="dependency-mismatch",
         source="xgboost src/common/common.h; torch, OpenMPI, PyCUDA and others in the same words",

@@ -6,8 +6,6 @@ from gpudoctor.nccl.wish import Wish
 from gpudoctor.train.ways import DEFAULT, Precision
 
 DEFAULT_PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
-FEWEST_STEPS, MOST_STEPS = 5, 10_000
-"""The first three are not timed; a tiny model shows nothing new after thousands."""
 
 
 class TrainWish(Struct, frozen=True, kw_only=True):
