@@ -14,6 +14,9 @@ RULE = lazy_re(r"^[\w.%/ $(){}-]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILIN
 ASSIGNED = lazy_re(r"(?:export )?([A-Za-z_]\w*)[ ]*(?:\?|:{1,3})?=[ ]*(.*?)[ ]*$", re.ASCII)
 VARIABLE = lazy_re(r"\$\(([A-Za-z_]\w*)\)", re.ASCII)
 
+PLAIN = lazy_re(r"[\w.,:/@%+-]+", re.ASCII)
+"""A value that is its own text."""
+
 
 def looks_like_makefile(text: str) -> bool:
     return RULE.search(text) is not None and not text.startswith("#!")
@@ -25,6 +28,16 @@ def makefiles(job: LintJob) -> Iterator[tuple[TextSection, str]]:
         text = job.text[section.start : section.start + len(section.text)]
         if looks_like_makefile(text):
             yield section, text
+
+
+def variables(text: str) -> dict[str, str]:
+    """What make itself puts in before a shell sees it, quotes or not: of plain assignments that stand once."""
+    told: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        match = ASSIGNED.fullmatch(line) if not line.startswith("\t") else None
+        if match is not None:
+            told.setdefault(match[1], []).append(match[2])
+    return {name: values[0] for name, values in told.items() if len(values) == 1 and PLAIN.fullmatch(values[0])}
 
 
 def as_shell(text: str) -> str:

@@ -3,11 +3,12 @@
 import argparse
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.class_parsers import of_class_or_click
 from gpudoctor.lint.model import LintLaunch, Word
 from gpudoctor.lint.python_code import PythonCode, argument, constant, has_stars
 
@@ -92,6 +93,17 @@ def given_of(call: ast.Call, launch: LintLaunch | None) -> tuple[str | None, boo
     return None, True
 
 
+def options_given(code: PythonCode, launch: LintLaunch) -> Iterator[tuple[ast.Call, Word, str]]:
+    """The options of its parsers that a start names with a value: add_argument, the word and the value."""
+    by_spelling = {spelling: call for call in _options(code).values() for spelling in _spellings(call)}
+    for index, word in enumerate(launch.script_words):
+        option, equals, value = (word.text or "").partition("=")
+        following = launch.script_words[index + 1 : index + 2]
+        given = value if equals else following[0].text if following else None
+        if option in by_spelling and given is not None:
+            yield by_spelling[option], word, given
+
+
 def option_call(code: PythonCode, name: str) -> ast.Call | None:
     """The add_argument that fills an attribute."""
     return _options(code).get(name)
@@ -145,7 +157,7 @@ _GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
 def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | None:
     """What the program's own argparse says to the words of the start, and the word that it is about. None: it takes
     them, or nobody knows."""
-    parser = _rebuilt(code)
+    parser = _rebuilt(code) or of_class_or_click(code, _Parser)
     words = [word.text for word in launch.script_words]
     if (
         parser is None
@@ -155,7 +167,7 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
         return None
     given = [word for word in words if word is not None]
     said = ""
-    for added in _put_in_front(launch):
+    for added in put_in_front(launch):
         try:
             parser.parse_args([*added, *given])
             return None
@@ -191,7 +203,7 @@ def is_parsing(text: str) -> bool:
     return not takes_more and _PARSES.search(text) is not None
 
 
-def _put_in_front(launch: LintLaunch) -> list[list[str]]:
+def put_in_front(launch: LintLaunch) -> list[list[str]]:
     """What the launcher hands a program before its own words, by release: one that takes any of them is right."""
     if launch.launcher == "deepspeed" and launch.option("no-local-rank", "no-python") is None:
         runner = launch.option("launcher")  # multinode_runner.py: on several nodes pdsh's alone goes by launch.py
@@ -212,34 +224,37 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
         return None
     name = bound.targets[0].id
     parser = _Parser(add_help=False)
-    theirs = {name}
+    theirs = {(code.scope_of(made[0]), name)}
     for node in code.nodes:  # group = parser.add_argument_group("data")
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
             made_by = node.value.func
             of_parser = isinstance(made_by, ast.Attribute) and isinstance(made_by.value, ast.Name)
             if of_parser and isinstance(made_by, ast.Attribute) and made_by.attr in _GROUPS:
-                theirs.add(node.targets[0].id)
+                theirs.add((code.scope_of(node), node.targets[0].id))
     adds = [call for call in code.calls if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"]
-    for node in code.nodes:
-        if isinstance(node, ast.Call) and any(
-            isinstance(arg, ast.Name) and arg.id in theirs for arg in (*node.args, *(k.value for k in node.keywords))
-        ):
-            if code.name(node.func) != "deepspeed.add_config_arguments":
+    for node in code.calls:
+        scope, given = code.scope_of(node), [*node.args, *(keyword.value for keyword in node.keywords)]
+        if any(isinstance(arg, ast.Name) and (scope, arg.id) in theirs for arg in given):
+            if code.name(node.func) == "deepspeed.add_config_arguments":
+                for flag in ("--deepspeed", "--deepscale"):
+                    parser.add_argument(flag, action="store_true")
+                    parser.add_argument(flag + "_config", type=str)
+                continue
+            handed = _handed_on(code, node)
+            if handed is None:
                 return None  # others add to it
-            for flag in ("--deepspeed", "--deepscale"):
-                parser.add_argument(flag, action="store_true")
-                parser.add_argument(flag + "_config", type=str)
+            theirs.add(handed)
     for call in adds:
         names = [constant(arg) for arg in call.args]
         mine = (
             isinstance(call.func, ast.Attribute)
             and isinstance(call.func.value, ast.Name)
-            and call.func.value.id in theirs
+            and (code.scope_of(call), call.func.value.id) in theirs
         )
         if not mine or has_stars(call) or not names or not all(isinstance(name, str) for name in names):
             return None
         keywords = _keywords(call)
-        if keywords is None or code.scope_of(call) is not code.scope_of(made[0]) or code.is_conditional(call):
+        if keywords is None or code.is_conditional(call):
             return None
         try:
             parser.add_argument(*[str(name) for name in names], **keywords)
@@ -247,6 +262,15 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
             return None
     open_ended = sum("nargs" in {keyword.arg for keyword in call.keywords} for call in adds if not _spellings(call))
     return parser if 0 < len(adds) < MOST_WORDS and open_ended < 4 else None
+
+
+def _handed_on(code: PythonCode, call: ast.Call) -> tuple[ast.AST, str] | None:
+    """The function of the program, and its argument, to which a call of one argument hands its parser."""
+    function = code.functions.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    alone = len(call.args) == 1 and not call.keywords and not code.is_conditional(call)
+    if function is None or not alone or not function.args.args or function.decorator_list:
+        return None
+    return function, function.args.args[0].arg
 
 
 def _keywords(call: ast.Call) -> dict[str, Any] | None:

@@ -99,6 +99,9 @@ def _job(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: s
             trainers=tuple(call for each in sections for call in trainers.calls(each.text, each.start, each.line)),
             notes=left_out,
         )  # fmt: skip
+    if kind_of_text == "shell" and makefile.looks_like_makefile(text):
+        own = {**makefile.variables(text), **facts.variables}
+        return structs.replace(read_shell(text, sections, structs.replace(facts, variables=own), "shell"), facts=facts)
     job = read_shell(text, sections, facts, kind_of_text)
     if not job.launches and (told := defaults(text)):
         as_it_stands = structs.replace(facts, variables={**told, **facts.variables})
@@ -108,7 +111,7 @@ def _job(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: s
 
 
 def _as_they_are_read(sections: tuple[TextSection, ...]) -> tuple[TextSection, ...]:
-    """With Makefiles as shell, notebooks as Python and Helm's templates filled in, each of the same length."""
+    """With Makefiles as shell, notebooks as Python or shell and Helm's templates filled in, each of the same length."""
     read: list[TextSection] = []
     chart: dict[str, str] | None = None
     for section in sections:
@@ -116,7 +119,7 @@ def _as_they_are_read(sections: tuple[TextSection, ...]) -> tuple[TextSection, .
         if section.kind != "file" and makefile.looks_like_makefile(text):
             text = makefile.as_shell(text)
         elif notebook.looks_like_notebook(text):
-            text = notebook.as_python(text)
+            text = notebook.as_it_is_run(text)
         elif helm.is_template(text):
             chart = helm.values_of(sections) if chart is None else chart
             text = helm.filled(text, chart) if chart else text

@@ -10,6 +10,7 @@ from gpudoctor.knowledge.hugging_face_arguments import lost_argument
 from gpudoctor.knowledge.hugging_face_options import CHOICES, arguments_of, nearest
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Word
+from gpudoctor.lint.program_arguments import put_in_front
 from gpudoctor.lint.python_code import PythonCode, codes, codes_and_starts, constant
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.told_files import files_of, with_options
@@ -98,6 +99,10 @@ def no_such_argument(job: LintJob) -> Iterator[LintFinding]:
         _PARSER.format("--evaluation_strategy step"),
         _FACTORY.format("gradient_accumulation_step"),
         _UNSEEN.format("step"),
+        _PARSER.format("")
+        .replace(", TrainingArguments)).p", ",)).p")
+        .replace("--output_dir out", "")
+        .replace("torchrun --standalone --nproc_per_node=4", "deepspeed --num_gpus 4"),
     ),
     good=(
         _PARSER.format("--per_device_train_batch_size 4"),
@@ -117,6 +122,15 @@ def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
         unseen = unseen and not any(launch in starts for _, starts in codes_and_starts(job))
         if not fields and not unseen:
             continue
+        handed = [words for words in put_in_front(launch) if any("rank" in word for word in words)] if whole else []
+        if handed and len(handed) == len(put_in_front(launch)) and "local_rank" not in fields:
+            yield LintFinding(
+                span=(launch.script or launch.invocation.words[0]).span,
+                summary=f"{launch.launcher} hands --local_rank to a program whose classes have no field local_rank",
+                happens="Every rank ends while it reads its options: Some specified arguments are not used by the"
+                " HfArgumentParser: ['--local_rank=0'].",
+                fix="Add TrainingArguments to the classes, or a field local_rank: int = -1; or start it by torchrun.",
+            )
         mine = options if not whole and not unseen else told(launch)
         for name, option in mine.items():
             if "." in name or not option.written.lstrip("-"):

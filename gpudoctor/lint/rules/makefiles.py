@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import makefile
-from gpudoctor.lint.model import LintJob, Span
+from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "NGPU := 4\ntrain: data\n\t@mkdir -p out\n"
@@ -21,6 +21,7 @@ _STARTS = lazy_re(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|
     bad=(
         _HEAD + "\ttorchrun --standalone --nproc-per-node=$NGPU train.py\n",
         _HEAD + "\tfor p in 29500 29501; do torchrun --nproc-per-node=2 --master-port=$port train.py; done\n",
+        _HEAD + "\tsrun bash -c 'torchrun --nnodes=2 \\\n\t  --node-rank=$SLURM_NODEID train.py'\n",
     ),
     good=(
         _HEAD + "\ttorchrun --standalone --nproc-per-node=$(NGPU) train.py\n",
@@ -30,13 +31,15 @@ _STARTS = lazy_re(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|
 def shell_variable_in_make(job: LintJob) -> Iterator[LintFinding]:
     """make reads one letter behind a dollar, unless it stands in brackets: of $NGPU the word GPU is left."""
     for section, text in makefile.makefiles(job):
-        at = 0
+        at, goes_on, recipe, starts = 0, False, False, False
         for line in text.split("\n"):
-            match = _WORD.search(line) if line.startswith("\t") and _STARTS.search(line) else None
+            recipe = line.startswith("\t") or (goes_on and recipe)
+            starts = bool(_STARTS.search(line)) or (goes_on and starts)
+            goes_on = line.endswith("\\")
+            match = _WORD.search(line) if recipe and starts else None
             if match is not None:
-                number = section.line + text.count("\n", 0, at)
                 yield LintFinding(
-                    span=Span(section.start + at + match.start(), section.start + at + match.end(), number),
+                    span=section.span(at + match.start(), at + match.end()),
                     summary=f"make takes {match[0]} for the variable {match[1][0]} and the letters {match[1][1:]}",
                     happens=f"The command gets {match[1][1:]!r}, not the value.",
                     fix=f"Write $({match[1]}) for a variable of the Makefile, $${match[1]} for one of the shell.",
@@ -67,9 +70,8 @@ def recipe_lines_apart(job: LintJob) -> Iterator[LintFinding]:
             match = _ALONE.match(line)
             following = lines[index + 1] if index + 1 < len(lines) else ""
             if match is not None and following.startswith("\t") and _STARTS.search(following):
-                number = section.line + text.count("\n", 0, at)
                 yield LintFinding(
-                    span=Span(section.start + at, section.start + at + len(line), number),
+                    span=section.span(at, at + len(line)),
                     summary=f"`{match[1].strip()[:40]}` holds in its own line of the recipe only",
                     happens="The next line is another shell: another folder, and variables that are not set.",
                     fix=f"Write {match[1].strip()[:40]} && {following.strip()[:40]} ...",

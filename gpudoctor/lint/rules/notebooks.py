@@ -1,10 +1,11 @@
-"""Rules of accelerate's notebook_launcher: T46, T47."""
+"""Rules of notebooks: accelerate's notebook_launcher and lines with `!`: T46, T47, Q48."""
 
 import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint import notebook
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
@@ -90,3 +91,34 @@ def _begins(code: PythonCode, call: ast.Call) -> bool:
         return False
     told = constant(call.args[0]) if call.args else None
     return call.func.attr == "cuda" or (isinstance(told, str) and told.startswith("cuda"))
+
+
+_CELLS = (
+    '{{"cells": [{{"cell_type": "code", "source": [\n"{}\\n",\n'
+    '"!torchrun --standalone --nproc_per_node=2 t.py"\n]}}]}}\n'
+)
+
+
+@rule(
+    "Q48",
+    title="Folders and variables of a notebook are set by %cd and %env",
+    severity="error",
+    source="IPython's documentation, System shell access: each ! is a shell of its own (!cd does not work; %cd)",
+    bad=(_CELLS.format("!cd speech"), _CELLS.format("!export OMP_NUM_THREADS=4")),
+    good=(_CELLS.format("%cd speech"), _CELLS.format("!cd speech && ls"), _CELLS.format("%env OMP_NUM_THREADS=4")),
+)
+def line_of_its_own_shell(job: LintJob) -> Iterator[LintFinding]:
+    """A line that begins with ! runs in a shell that ends with it: what cd and export do is gone in the next one."""
+    for section in job.sections:
+        text = job.text[section.start : section.start + len(section.text)]
+        if not notebook.looks_like_notebook(text) or not job.launches:
+            continue
+        ends = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
+        for number, line in notebook.command_lines(text):
+            if notebook.HOLDS_NOTHING.match(line):
+                yield LintFinding(
+                    span=section.span(ends[number], max(ends[number], ends[number + 1] - 1)),
+                    summary=f"!{line[:60]} holds in the shell of its own line only, which ends with it",
+                    happens="The lines behind it run in the folder of before and without these variables.",
+                    fix="Write %cd for a folder and %env NAME=value for a variable, or join the lines with &&.",
+                )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint import allocation, look, spawning
+from gpudoctor.lint import allocation, look, processes, spawning
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import Program, program_of, programs
 from gpudoctor.lint.python_code import argument, codes_and_starts
@@ -131,6 +131,8 @@ def collective_on_one_rank(job: LintJob) -> Iterator[LintFinding]:
         "torch.cuda.set_device(a.local_rank)\n" + _STARTED,
         _PROGRAM + "p.add_argument('--local_rank', type=int, required=True)\na = p.parse_args()\n" + _STARTED,
         _PROGRAM + "p.add_argument('--local-rank', type=int)\na = p.parse_args()\nnet.to(a.local_rank)\n" + _STARTED,
+        _PROGRAM + "p.add_argument('--local_rank', type=int, default=0)\na = p.parse_args()\n"
+        "torch.cuda.set_device(a.local_rank)\n#@ every node\nmpirun -np 8 -H a:4,b:4 python train.py\n",
     ),
     good=(
         _PROGRAM + "p.add_argument('--local_rank', type=int, default=int(os.environ.get('LOCAL_RANK', 0)))\n"
@@ -142,7 +144,9 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
     """torch.distributed.launch appended --local_rank to the program's arguments. torchrun does not: the default of the
     argument stands on every rank."""
     for launch in job.launches:
-        program = program_of(job, launch) if launch.launcher in look.TORCHRUN else None
+        others = launch.launcher in ("srun", "mpirun") and (processes.per_node(job, launch) or 0) > 1
+        others = others and allocation.sees_own_gpus_only(job, launch) is None
+        program = program_of(job, launch) if launch.launcher in look.TORCHRUN or others else None
         if program is None or (launch.launcher == "torch.distributed.launch" and launch.option("use-env") is None):
             continue
         option = next((each for each in ("--local_rank", "--local-rank") if each in program.options), None)
@@ -154,12 +158,13 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
         if wanted is not None and not handed:
             yield LintFinding(
                 span=wanted.span,
-                summary=f"the program requires {option}, which torchrun does not hand over: it sets LOCAL_RANK",
+                summary=f"the program requires {option}, which {_starter(launch)} does not hand over: it sets"
+                f" {_local_of(launch)}",
                 happens=f"argparse ends every rank: the following arguments are required: {option}.",
-                fix='Write default=int(os.environ["LOCAL_RANK"]) instead of required=True.',
+                fix=f'Write default=int(os.environ["{_local_of(launch)}"]) instead of required=True.',
             )
             continue
-        if option is None or used is None or handed or program.names("LOCAL_RANK", "get_node_local_rank"):
+        if option is None or used is None or handed or program.names(*_LOCAL, "get_node_local_rank"):
             continue
         if program.names(*_BY_FRAMEWORK):
             continue  # they read the environment themselves
@@ -168,10 +173,22 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
             continue
         yield LintFinding(
             span=place.span,
-            summary=f"the program takes {option}, which torchrun does not hand over, and does not read LOCAL_RANK",
+            summary=f"the program takes {option}, which {_starter(launch)} does not hand over, and does not read"
+            f" {_local_of(launch)}",
             happens="The argument has its default on every rank: all of them take one GPU (NCCL: Duplicate GPU).",
-            fix='Take it from the environment: int(os.environ["LOCAL_RANK"]).',
+            fix=f'Take it from the environment: int(os.environ["{_local_of(launch)}"]).',
         )
+
+
+_LOCAL = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
+
+
+def _starter(launch: LintLaunch) -> str:
+    return launch.launcher if launch.launcher in ("srun", "mpirun") else "torchrun"
+
+
+def _local_of(launch: LintLaunch) -> str:
+    return {"srun": "SLURM_LOCALID", "mpirun": "OMPI_COMM_WORLD_LOCAL_RANK"}.get(launch.launcher, "LOCAL_RANK")
 
 
 @rule(
@@ -202,7 +219,7 @@ def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
         lacking = [
             place
             for place in sorted(program.wants if program is not None else (), key=lambda each: each.span.start)
-            if place.words in OF_RANKS - known
+            if (place.words in OF_RANKS - known or (place.words == "CUDA_VISIBLE_DEVICES" and _is_plain(job, launch)))
             and not _is_handled(program, place.words)
             and not re.search(rf"\b{place.words}\b", _shell(job))
         ]
@@ -215,6 +232,11 @@ def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"Every rank ends with KeyError: '{first.words}'.",
                 fix=f"Set it before the start, or read what {launch.launcher} sets: {instead}.",
             )
+
+
+def _is_plain(job: LintJob, launch: LintLaunch) -> bool:
+    """Whether no scheduler and no container stands around it, which may name the GPUs."""
+    return job.kind == "shell" and launch.launcher in look.TORCHRUN and not launch.invocation.within
 
 
 def _is_handled(program: Program | None, name: str) -> bool:

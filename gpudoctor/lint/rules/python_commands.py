@@ -1,4 +1,4 @@
-"""Rules of commands that a program starts, and of what its own parser says to a start: T21, T22, V08."""
+"""Rules of commands that a program starts, and of what its own parser says to a start: T21, T22, V08, E22."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import refused
-from gpudoctor.lint.python_code import codes, codes_and_starts, constant
+from gpudoctor.lint.python_code import argument, codes, codes_and_starts, constant
 from gpudoctor.lint.python_starts import commands
 from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import LintFinding, rule
@@ -152,4 +152,62 @@ def program_refuses_options(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Let the program take --local_rank, or start it with {instead}."
                 if by_launcher
                 else "Give the options that the program defines; python FILE --help lists them.",
+            )
+
+
+_RANKS = (
+    "import subprocess\nimport sys\nranks = []\nfor rank in range(4):\n    env = {}\n"
+    "    ranks.append(subprocess.Popen([sys.executable, 't.py'], env=env))\n"
+)
+_OWN = "{'RANK': str(rank), 'WORLD_SIZE': '4', 'MASTER_ADDR': 'localhost', 'MASTER_PORT': '29511'}"
+_PLACE = frozenset(("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"))
+
+
+@rule(
+    "E22",
+    title="A program that is started keeps the environment beside what it is given",
+    severity="warning",
+    source="Python's subprocess, env: these are used instead of the current process' environment",
+    bad=(_RANKS.format(_OWN), _RANKS.format(_OWN.replace(", 'MASTER_PORT': '29511'", ""))),
+    good=(
+        _RANKS.format(_OWN.replace("{", "{**os.environ, ")).replace("import sys", "import os\nimport sys"),
+        _RANKS.format(f"dict(os.environ, **{_OWN})").replace("import sys", "import os\nimport sys"),
+        _RANKS.format(_OWN)
+        .replace("    ranks", "    env.update(os.environ)\n    ranks")
+        .replace("import sys", "import os\nimport sys"),
+    ),
+)
+def environment_is_replaced(job: LintJob) -> Iterator[LintFinding]:
+    """env= is all that the program gets: PATH, HOME, LD_LIBRARY_PATH and what the launcher has set are gone."""
+    for code in codes(job):
+        for command in commands(code):
+            node = argument(command.call, "env")
+            if isinstance(node, ast.Name):
+                name = node.id
+                bound = [
+                    each.value
+                    for each in code.nodes
+                    if isinstance(each, ast.Assign)
+                    and isinstance(each.targets[0], ast.Name)
+                    and each.targets[0].id == name
+                ]
+                grows = re.search(
+                    rf"\b{re.escape(name)}(?:\.(?:update|setdefault)\(|\[[^\]\n]+\]\s*=|\s*\|=)", code.text
+                )
+                node = bound[0] if len(bound) == 1 and not grows else None
+            if not isinstance(node, ast.Dict) or None in node.keys:
+                continue
+            names = {constant(key) for key in node.keys}
+            if "PATH" in names or not names & (_PLACE | {"LOCAL_RANK", "CUDA_VISIBLE_DEVICES"}):
+                continue
+            lacking = sorted(_PLACE - names) if names & {"RANK", "MASTER_ADDR"} else []
+            yield LintFinding(
+                span=code.span(command.call),
+                summary="env= is all that this program gets: PATH, HOME and LD_LIBRARY_PATH are not in it"
+                + (f", nor {' and '.join(lacking)}" if lacking else ""),
+                happens=f"init_process_group ends: environment variable {lacking[0]} expected, but not set."
+                if lacking
+                else "It does not find its libraries, its home folder or its GPUs.",
+                fix="Write env={**os.environ, ...}.",
+                severity="error" if lacking else None,
             )

@@ -31,6 +31,7 @@ _HANDLED = ("TERM", "INT", "HUP", "QUIT")
         RANKED.replace(_NODES, _SHELL).replace("srun ", _TRAP + "srun "),
         RANKED.replace(_NODES, _SHELL).replace("srun ", _TRAP.replace("USR1", "USR2") + "srun "),
         LIGHTNING.replace(_NODES, _SHELL).replace("srun ", _TRAP + "exec srun "),
+        LIGHTNING.replace(_NODES, _STEPS).replace("srun ", _TRAP + "srun ").rstrip("\n") + " &\nwait\n",
     ),
     good=(
         RANKED.replace(_NODES, _SHELL).replace("srun ", _TRAP + "srun ").rstrip("\n") + " &\nwait\n",
@@ -56,14 +57,19 @@ def signal_reaches_nobody(job: LintJob) -> Iterator[LintFinding]:
         yield LintFinding(span=mistake[0].span, summary=mistake[1], happens=mistake[2], fix=mistake[3])
 
 
+def _trapped(job: LintJob) -> set[str]:
+    """The signals of traps that a batch shell sets."""
+    traps = re.findall(r"^[^#\n]*\btrap\s+(?:--\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)\s+([A-Z0-9 ]+)", job.text, re.MULTILINE)
+    return {part.removeprefix("SIG") for line in traps for part in line.split()}
+
+
 _Told = tuple[SbatchOption | Invocation, str, str, str]
 
 
 def _to_the_shell(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
     option = job.sbatch["signal"]
-    traps = re.findall(r"^[^#\n]*\btrap\s+(?:--\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)\s+([A-Z0-9 ]+)", job.text, re.MULTILINE)
-    trapped = {part.removeprefix("SIG") for line in traps for part in line.split()}
-    if not traps:
+    trapped = _trapped(job)
+    if not trapped:
         return (
             option,
             f"SIG{name} is sent to the batch shell alone (B:), which has no trap for it",
@@ -98,6 +104,13 @@ def _to_the_shell(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
 
 def _to_the_steps(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
     option = job.sbatch["signal"]
+    if option is not None and name in _trapped(job):
+        return (
+            option,
+            f"SIG{name} goes to the steps alone, without B:, and the trap for it is the batch shell's",
+            "The trap is never run: it saves and requeues nothing.",
+            f"Write --signal=B:{name}@120, start the step with & and wait for it.",
+        )
     handles = launch.text("signals-to-handle") or launch.invocation.settings.get("TORCHELASTIC_SIGNALS_TO_HANDLE")
     if not look.sruns(launch):
         return None
