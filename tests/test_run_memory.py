@@ -145,6 +145,8 @@ ASKED = SignalSeen(number=signal.SIGTERM, seconds=97.0, pid=1)
         (ended(death(-9, oom="either")), ("rank-died", LIKELY)),
         (ended(death(-11, 98.0), death(-9, rank=0, pid=502, oom="own")), ("native-crash", SEEN)),
         (ended(death(-9, oom="own"), signals=(ASKED,)), ("cancelled", SEEN)),
+        (ended(death(-9, 96.9, oom="own"), signals=(ASKED,)), ("host-out-of-memory", SEEN)),  # systemd's OOMPolicy=stop
+        (ended(death(-9, 97.1, oom="own"), signals=(ASKED,)), ("host-out-of-memory", SEEN)),
         (ended(death(None, oom="own"), status=137, name="bash"), ("host-out-of-memory", SEEN)),
         (ended(death(None, oom="shared", rank=None), death(77, rank=0, pid=502)), ("rank-died", LIKELY)),
         (ended(death(77), memory=ALONE), ("host-out-of-memory", LIKELY)),  # a child of it that nobody had seen
@@ -218,6 +220,26 @@ def test_a_log_takes_sigkill_for_want_of_memory_and_the_counters_know(
     worker = death(-9, 98.0, rank=None, of_rank=1, pid=600, oom="own" if seen.kills else "")
     told = after.told(ended(worker, death(1), memory=seen, folder=str(tmp_path), logs=("output.log",)))
     assert (told.cause, told.confidence) == right, told
+
+
+@pytest.mark.parametrize(
+    ("line", "oom", "right"),
+    [
+        ("RuntimeError: worker died: -9", "own", "host-out-of-memory"),
+        ("OSError: helper 600 has gone", "own", "host-out-of-memory"),
+        ("EOFError", "own", "host-out-of-memory"),
+        ("ValueError: of its own", "own", "program-error"),
+        ("RuntimeError: worker died: -9", "", "program-error"),
+    ],
+)
+def test_an_error_that_tells_of_what_was_killed_for_memory(
+    line: str, oom: Oom, right: str, kernel: list[KernelLine], tmp_path: Path
+) -> None:
+    text = f'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    main()\n{line}\n'
+    (tmp_path / "output.log").write_text(f"rank 1 step 1 loss 0.5\n{text}")
+    worker = death(-9, 98.0, rank=None, of_rank=1, pid=600, oom=oom)
+    told = after.told(ended(worker, death(1), folder=str(tmp_path), logs=("output.log",)))
+    assert told.cause == right, told
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.deaths import OF_LAUNCHERS
 from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.report import Explanation, LogCause
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.kernel import XID_PID
 from gpudoctor.run.end import ASKED, ENDING_SECONDS, KERNEL, RunEnded, SignalSeen, asked_to_end, by_whom, named
 from gpudoctor.run.endings import PYTHONS, ProcessEnded
@@ -47,6 +48,9 @@ PARTNER_GONE = ("ConnectionResetError", "BrokenPipeError", "EOFError", "Connecti
 BROKEN_POOL = "BrokenProcessPool"
 """Of concurrent.futures, whatever has ended a worker of it."""
 COUNTER = "oom_kill of memory.events"
+OF_A_KILL = lazy_re(r"(?<![\w.])-9\b|\bSIGKILL\b|\b[Kk]illed\b|\bsignal:? 9\b|\b137\b")
+AT_ONCE_SECONDS = 0.5
+"""The kernel counts, which systemd is told, before the process whose end it counts is gone."""
 TIMEOUT_STATUS = 124
 """Of timeout(1), which ends what it has started and nobody else."""
 
@@ -108,18 +112,24 @@ def _was_only_helping(death: ProcessEnded, ended: RunEnded) -> bool:
 
 
 def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
-    """That the kernel ended a process of the job for want of memory, and nothing of it had ended before."""
-    first = first_death(ended)
+    """That the kernel ended a process of the job for want of memory, and nothing of it had ended before, nor had anybody
+    asked it to end. systemd asks all of a unit to end as soon as the kernel has ended one of it (OOMPolicy=stop)."""
+    first, asked = first_death(ended), asked_to_end(ended)
     begun = first.seconds if first is not None else ended.seconds
+    if asked is not None:
+        begun = min(begun, asked.seconds + AT_ONCE_SECONDS)
     died = {each.pid: each for each in ended.ended if not each.host and each.seconds <= begun}
     for event in kernel.events:
-        if event.kind == "oom" and (event.pid in died or event.pid not in {each.pid for each in ended.ended}):
-            words = f"the kernel ended a process of it for want of memory: {event.text}"
-            return Found(cause="host-out-of-memory", confidence=PROVED, summary=words, variant="limit")
+        if event.kind == "oom" and (
+            event.pid in died or (asked is None and event.pid not in {each.pid for each in ended.ended})
+        ):
+            whom = who(died[event.pid], ended) if event.pid in died else "a process of it"
+            words = f"the kernel ended {whom.removesuffix(',')} for want of memory: {event.text}"
+            return Found(cause="host-out-of-memory", confidence=PROVED, summary=words)
     hidden = ended.status in (-signal.SIGKILL, 128 + signal.SIGKILL) or first is None
     killed = [
         each
-        for each in (*died.values(), *([first] if first is not None else ()))
+        for each in (*died.values(), *([first] if first is not None and first.seconds <= begun else ()))
         if each.oom in ("own", "shared") and (each.status == -signal.SIGKILL or (each.status is None and hidden))
         if ended.seconds - each.seconds <= ENDING_SECONDS
         if each.oom == "own" or not kernel.names_others
@@ -129,12 +139,23 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
         words = f"the kernel ended a process of its cgroup for want of memory as {who(killed[0], ended)} was killed"
         words += ", and there are others in that cgroup" if shared else ""
         sure = LIKELY if shared else SEEN
-        return Found(cause="host-out-of-memory", confidence=sure, summary=f"{words} ({COUNTER})", variant="limit")
+        return Found(cause="host-out-of-memory", confidence=sure, summary=f"{words} ({COUNTER})")
     rise = ended.memory.own_seconds
     if rise is not None and begun - NOTICED_SECONDS < rise <= begun and (first is None or (first.status or 0) > 0):
         words = f"the kernel ended a process of it for want of memory shortly before ({COUNTER})"
-        return Found(cause="host-out-of-memory", confidence=LIKELY, summary=words, variant="limit")
+        return Found(cause="host-out-of-memory", confidence=LIKELY, summary=words)
     return None
+
+
+def _tells_of_the_killed(said: LogCause, ended: RunEnded) -> bool:
+    """Whether a program's own error is that what it had started was killed, as a helper of it was for want of memory."""
+    if said.cause != "program-error":
+        return False
+    texts = [line.text for line in said.evidence]
+    killed = {str(each.pid) for each in ended.ended if each.oom in ("own", "shared") and each.rank is None}
+    numbers = {number for text in texts for number in re.findall(r"\d+", text)}
+    of_kill = any(OF_A_KILL.search(text) or text.startswith(PARTNER_GONE) for text in texts)
+    return bool(killed) and (of_kill or not killed.isdisjoint(numbers))
 
 
 def _said(ended: RunEnded, answer: Explanation, death: ProcessEnded | None) -> LogCause | None:
@@ -156,7 +177,9 @@ def found(
     death = first_death(ended)
     said = _said(ended, answer, death)
     asked = asked_to_end(ended)
-    if of_memory is not None and asked is None and (said is None or said.cause in {*FOLLOWS, of_memory.cause}):
+    if of_memory is not None and (
+        said is None or said.cause in {*FOLLOWS, of_memory.cause} or _tells_of_the_killed(said, ended)
+    ):
         return of_memory
     if said is not None and said.cause not in FOLLOWS:
         return None
