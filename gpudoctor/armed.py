@@ -27,6 +27,7 @@ COUNT_SECONDS = 2.0
 ERRORS = 2
 """The number of that level in c10."""
 MOST_LEFTOVERS = 64
+LEFTOVERS_SECONDS = 2.0
 NEW_SECONDS = 60.0
 """A folder that is no older may just be being made."""
 LONGEST_SOCKET_PATH = 100
@@ -255,7 +256,7 @@ def _private_folder() -> str:
     """A new folder that only this user may enter."""
     import tempfile
 
-    for parent in (os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp"):
+    for parent in _parents():
         real = os.path.realpath(parent) if parent else ""
         if (
             real
@@ -280,11 +281,29 @@ def _locked(folder: str, *, shared: bool) -> int:
     return lock
 
 
-def remove_leftovers() -> None:
-    """Folders of this user's processes that were killed: nobody holds their lock, or listens on their socket."""
+def _parents() -> Iterator[str]:
+    """One after the other: the second tries whether it can write, which a mount that is dead does not answer."""
     import tempfile
 
-    for parent in {os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp"} - {""}:
+    yield os.environ.get("XDG_RUNTIME_DIR") or ""
+    with contextlib.suppress(OSError):  # nowhere may be written: a read-only machine, full disks
+        yield tempfile.gettempdir()
+    yield "/tmp"
+
+
+def remove_leftovers() -> None:
+    """Folders of this user's processes that were killed, as far as that is done in a moment: TMPDIR may be dead."""
+    import threading
+
+    with contextlib.suppress(RuntimeError):  # no thread may be started
+        removing = threading.Thread(target=_remove_leftovers, daemon=True)
+        removing.start()
+        removing.join(LEFTOVERS_SECONDS)
+
+
+def _remove_leftovers() -> None:
+    """Nobody holds their lock, or listens on their socket."""
+    for parent in {*_parents()} - {""}:
         with contextlib.suppress(OSError):
             names = [entry.path for entry in os.scandir(parent) if entry.name.startswith(FOLDER)]
             for folder in names[:MOST_LEFTOVERS]:

@@ -12,13 +12,17 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import click
 import psutil
 import pytest
 
+from gpudoctor import armed, settings
+from gpudoctor.cli import run_command
 from gpudoctor.read.process import children_of
 from gpudoctor.run import kept, relay
 from tests.lab.requirements import require
@@ -626,6 +630,25 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
         kept.make(None, {"XDG_STATE_HOME": str(tmp_path)})
     with pytest.raises(kept.NoFolder, match="HOME is no whole path"):
         kept.make(None, {"HOME": "mara"})
+
+
+def test_a_dead_mount_holds_up_neither_the_start_nor_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HOME, the folder it is started in, TMPDIR: a hard mount of NFS whose server is gone answers nothing, for ever."""
+    monkeypatch.setattr(kept, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(kept, "_make", lambda *given: time.sleep(60))
+    with pytest.raises(kept.NoFolder, match=r"the file system of /home/mara/.* gave no answer"):
+        kept.make(None, {"HOME": "/home/mara"})
+    monkeypatch.setattr(armed, "LEFTOVERS_SECONDS", 0.3)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: time.sleep(60))
+    begun = time.monotonic()
+    armed.remove_leftovers()
+    assert time.monotonic() - begun < 10
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: os.listdir("/nowhere"))  # noqa: PTH208
+    assert [*armed._parents()][-1] == "/tmp", "a machine on which nothing may be written"
+    monkeypatch.setattr(run_command, "SETTINGS_SECONDS", 0.3)
+    monkeypatch.setattr(settings, "nearest", lambda *given: time.sleep(60))
+    command = run_command.AroundAnother("run", params=[])
+    assert command._said_before(click.Context(command)) == []
 
 
 def test_without_a_home_in_the_environment_it_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

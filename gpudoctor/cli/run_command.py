@@ -15,6 +15,7 @@ from gpudoctor.errors import Error
 
 VARIABLE = "GPUDOCTOR_RUN"
 """Options for each run, as they are typed."""
+SETTINGS_SECONDS = 5.0
 NO_SETTINGS = ("--help", "--print-sbatch")
 
 
@@ -58,16 +59,17 @@ class AroundAnother(TyperCommand):
 
         from gpudoctor.errors import BadInput
         from gpudoctor.knowledge.wording import listed
+        from gpudoctor.read.system import within
         from gpudoctor.settings import nearest
 
         try:
-            config = nearest(Path.cwd(), "run")
+            config = within(SETTINGS_SECONDS, "this folder", lambda: nearest(Path.cwd(), "run"))
             typed = shlex.split(os.environ.get(VARIABLE, ""))
         except BadInput as error:
             raise NothingRun(str(error)) from None
         except ValueError as error:
             raise NothingRun(f"{VARIABLE}: {error}") from None
-        except OSError:  # the folder that it is started in is gone
+        except (OSError, RuntimeError):  # the folder is gone, or on a mount that does not answer; no more threads
             config, typed = None, []
         with of_usage(f"{VARIABLE}: "):
             said, *_ = self.make_parser(ctx).parse_args([*typed])

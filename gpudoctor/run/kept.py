@@ -7,13 +7,16 @@ whose run goes on (it holds a lock), and nothing in a folder that was named with
 import contextlib
 import os
 import re
+import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.read.system import within
 
+ANSWER_SECONDS = 5.0
 MOST_RUNS = 20
 MOST_BYTES = 512 * 1024 * 1024
 LOCK = "lock"
@@ -101,7 +104,23 @@ def _home_of_user() -> str:
 
 
 def make(parent: Path | None, environment: Mapping[str, str]) -> Kept:
-    """A new folder for this run, below `parent` or the user's state folder. Raises `NoFolder`."""
+    """A new folder for this run, below `parent` or the user's state folder. Raises `NoFolder`, also where that stands
+    on a mount that does not answer: the job need not wait for its doctor."""
+    place = parent or state_folder(environment)
+
+    def work() -> Kept:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the doctor's are for its main thread
+        return _make(parent, environment)
+
+    try:
+        return within(ANSWER_SECONDS, f"the file system of {place}", work)
+    except TimeoutError as error:
+        raise NoFolder(str(error)) from None
+    except RuntimeError:  # no thread may be started (ulimit -u, -v)
+        return _make(parent, environment)
+
+
+def _make(parent: Path | None, environment: Mapping[str, str]) -> Kept:
     try:
         if parent is None:
             root = state_folder(environment)

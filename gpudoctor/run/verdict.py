@@ -112,7 +112,7 @@ def _was_only_helping(death: ProcessEnded, ended: RunEnded) -> bool:
 
 
 def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
-    """That the kernel ended a process of the job for want of memory, and nothing of it had ended before, nor had anybody
+    """That the kernel ended a process of the job for want of memory, before anything else of it ended or anybody had
     asked it to end. systemd asks all of a unit to end as soon as the kernel has ended one of it (OOMPolicy=stop)."""
     first, asked = first_death(ended), asked_to_end(ended)
     begun = first.seconds if first is not None else ended.seconds
@@ -148,7 +148,7 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
 
 
 def _tells_of_the_killed(said: LogCause, ended: RunEnded) -> bool:
-    """Whether a program's own error is that what it had started was killed, as a helper of it was for want of memory."""
+    """Whether a program's own error is that what it had started was killed, and a helper was, for want of memory."""
     if said.cause != "program-error":
         return False
     texts = [line.text for line in said.evidence]
