@@ -476,7 +476,14 @@ def test_a_command_line_is_kept_without_its_secrets() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["python -m gpudoctor hang", "python /v/bin/gpudoctor hang", "py-spy dump --pid 3", "srun gpudoctor agent"]
+    "line",
+    [
+        "python -m gpudoctor hang",
+        "python -I -S /v/gpudoctor/run/relay.py /tmp 5",
+        "python /v/bin/gpudoctor hang",
+        "py-spy dump --pid 3",
+        "srun gpudoctor agent",
+    ],
 )
 def test_the_doctor_is_known(line: str) -> None:
     assert commands.is_doctor(tuple(line.split()))

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ import pytest
 from gpudoctor import armed, settings
 from gpudoctor.cli import run_command
 from gpudoctor.read.process import children_of
-from gpudoctor.run import kept, relay
+from gpudoctor.run import kept, last_resort, relay
 from tests.lab.requirements import require
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
@@ -649,6 +650,26 @@ def test_a_dead_mount_holds_up_neither_the_start_nor_the_end(monkeypatch: pytest
     monkeypatch.setattr(settings, "nearest", lambda *given: time.sleep(60))
     command = run_command.AroundAnother("run", params=[])
     assert command._said_before(click.Context(command)) == []
+
+
+@pytest.mark.parametrize(("state", "ends"), [("D", True), ("S", False)])
+def test_a_doctor_that_stands_in_the_kernel_ends_as_its_command(
+    state: str, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stat").write_text(f"7 (a) b) {state} 1 1")
+    monkeypatch.setattr(last_resort, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr(last_resort, "LOOK_SECONDS", 0.02)
+    ended: list[int] = []
+    said: list[str] = []
+    monkeypatch.setattr(last_resort, "end_as", ended.append)
+    child = subprocess.Popen(["sh", "-c", "exit 7"])
+    given = (child.pid, lambda: None, said.append, tmp_path / "stat")
+    watching = threading.Thread(target=last_resort._watch, args=given, daemon=True)
+    watching.start()
+    watching.join(10 if ends else 1)
+    assert (ended, len(said)) == (([7], 1) if ends else ([], 0))
+    assert child.wait() == 7, "its status is left for who waits for it"
+    (tmp_path / "stat").write_text("7 (a) D 1 1")  # so that the thread ends
 
 
 def test_without_a_home_in_the_environment_it_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

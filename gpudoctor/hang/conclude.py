@@ -256,10 +256,12 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
     if not job.ranks and job.agreement is not None:
         return _why_dumps_do_not_decide(job.agreement)
     if job.missing and job.ranks:
-        return (
-            f"Nothing moves, and {ranks_of(job.missing)} of {job.world_size} {verb(job.missing, 'was', 'were')} not "
-            "seen: look at their nodes too, with `gpudoctor hang --hosts`."
+        unseen = (
+            f"Nothing moves, and {ranks_of(job.missing)} of {job.world_size} {verb(job.missing, 'was', 'were')} not"
         )
+        if lost := job.evidence.lost:
+            return f"{unseen} seen. {', '.join(list(lost)[:4])} could not be asked: {next(iter(lost.values()))}."
+        return f"{unseen} seen: look at their nodes too, with `gpudoctor hang --hosts`."
     if not any(rank.place.kind != "unknown" for rank in job.ranks):
         return (
             "Nothing moves, and no stack could be read, so where the ranks are is not known. Run gpudoctor as the "

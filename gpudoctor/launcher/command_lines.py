@@ -122,10 +122,16 @@ def is_tracker(command: Sequence[str]) -> bool:
     return "resource_tracker" in text or "compile_worker" in text or "semaphore_tracker" in text
 
 
+OF_DOCTOR = ("/gpudoctor/run/relay.py", "/gpudoctor/workers")
+"""Scripts of it that are started by their path."""
+
+
 def is_doctor(command: Sequence[str]) -> bool:
     """gpudoctor itself, one of its agents or children."""
     program, rest = program_of(command)
     if program in ("gpudoctor", "py-spy", "-m gpudoctor") or program.startswith("-m gpudoctor."):
+        return True
+    if any(word.endswith(OF_DOCTOR) for word in command[1:4]):  # they have the environment of the rank that is attended
         return True
     if program in ("srun", "ssh"):  # what carries its agents
         return any(base(word) == "gpudoctor" or "gpudoctor.fleet" in word for word in rest)

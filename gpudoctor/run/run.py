@@ -17,7 +17,7 @@ from msgspec import Struct
 from gpudoctor.active import signal_name
 from gpudoctor.armed import remove_leftovers
 from gpudoctor.lazy import lazy_re
-from gpudoctor.run import kept
+from gpudoctor.run import kept, last_resort
 from gpudoctor.run.alone import Alone
 from gpudoctor.run.arming import DUMPS, armed, without_token
 from gpudoctor.run.attendant import Attendant
@@ -135,6 +135,7 @@ class AttendedRun:
         if self._wish.preflight == "none":
             together = self._together = self._with_others(folder)
         together.started()
+        last_resort.watch(self._pid, lambda: self._record.status, self._say)
         waiting = Waiting(self._pid, attendant, outlets)
         family = JobProcesses(self._pid, self._began)
         steps = Steps(family)
