@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
@@ -648,7 +649,7 @@ def test_a_dead_mount_holds_up_neither_the_start_nor_the_end(monkeypatch: pytest
     assert [*armed._parents()][-1] == "/tmp", "a machine on which nothing may be written"
     monkeypatch.setattr(run_command, "SETTINGS_SECONDS", 0.3)
     monkeypatch.setattr(settings, "nearest", lambda *given: time.sleep(60))
-    command = run_command.AroundAnother("run", params=[])
+    command: Any = run_command.AroundAnother("run", params=[])
     assert command._said_before(click.Context(command)) == []
 
 
