@@ -8,13 +8,14 @@ import pytest
 from msgspec import structs
 
 from gpudoctor.hang.conclude import conclude_job
+from gpudoctor.hang.crossed import out_of_order
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.relation import fork_of
 from gpudoctor.hang.unalike import unalike
 from gpudoctor.read.job.attributes import failure, numbers_of
 from gpudoctor.read.job.source import context
 from gpudoctor.read.job.tensors import Memory
-from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, SourceContext
+from gpudoctor.snapshot.evidence import Collective, Enclosing, Frame, FrameVariables, Recorder, SourceContext
 from gpudoctor.sure import BEST, LIKELY
 from tests.hang_jobs import PROGRAM, a_job, is_in, source, waits
 
@@ -148,3 +149,24 @@ def test_what_a_function_that_is_asked_remembers_is_told() -> None:
     context = SourceContext(file=PROGRAM, line=41, function="main")
     found = unalike(ranks, Enclosing("if", 40, "over()"), context)
     assert {name: [*held] for name, held in found.items()} == {"over.worse": ["0", "3"]}
+
+
+def _called(*calls: tuple[str, str, int, bool]) -> Recorder:
+    entries = tuple(
+        Collective(group=group, sequence=number, operation=operation, state="completed" if ended else "scheduled")
+        for group, operation, number, ended in calls
+    )
+    return Recorder(source="dump", entries=entries)
+
+
+def test_whose_calls_are_in_another_order_than_those_of_the_others() -> None:
+    """Of four ranks, two and two in groups of their own, the last one has left an exchange out."""
+    met = ("0", "all_reduce", 5, True)
+    through = _called(met, ("3", "all_gather", 5, True), ("0", "all_reduce", 6, False))
+    waits_for_it = _called(met, ("4", "all_gather", 5, False))
+    left_out = _called(met, ("0", "all_reduce", 6, False))
+    dumps = [structs.replace(own, rank=at) for at, own in enumerate((through, through, waits_for_it, left_out))]
+    job = a_job(dumps=dumps, world_size=4)
+    assert out_of_order(job, "0", [0, 1, 2, 3]) == [3]
+    assert out_of_order(job, "0", [2, 3]) == []
+    assert out_of_order(job, "9", [0, 1, 2, 3]) == []

@@ -7,6 +7,7 @@ from math import prod
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.courses import words as collective_words
+from gpudoctor.hang.crossed import out_of_order
 from gpudoctor.hang.doing import short
 from gpudoctor.hang.extra_calls import recorders_of
 from gpudoctor.hang.progress import progress_of
@@ -64,6 +65,8 @@ def groups_crossed(job: HangJob) -> Iterator[HangCause]:
     # Of as many on each side, as where a recorder is missing, nothing tells who has left the order.
     whose = ring[:1] if few < many else ring
     culprits = sorted({rank for split in whose for ranks, _ in split.parties for rank in ranks})
+    every = sorted({rank for split in ring for ranks, _ in split.parties for rank in ranks})
+    culprits = next(filter(None, (out_of_order(job, split.group, every) for split in ring[::-1])), culprits)
     yield _crossed(job, ring[::-1], culprits, ring[0].parties[0][1], _shown(agreement), ring)
 
 
