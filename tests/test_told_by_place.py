@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudoctor.explain.told_by_place import by_code, caller, of_call
+from gpudoctor.explain.told_by_place import ENTRY_OF_ANY, by_code, caller, of_call
 
 TRL = "/opt/conda/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py"
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py"
@@ -67,7 +67,7 @@ def test_source_line_is_shown(name: str, message: str, code: str, variant: str) 
             {"names": "'x'"},
         ),
         ("TypeError", "forward() missing 1 required positional argument: 'x'", TORCH, "", {}),
-        ("KeyError", "'eval_every'", "/a/b.py", "missing-entry", {"key": "eval_every"}),
+        ("KeyError", "'eval_every'", "/a/b.py", "missing-entry", {"key": "eval_every", "of": ENTRY_OF_ANY}),
         ("KeyError", "'no such key: eval_every'", "/a/b.py", "", {}),
         ("ValueError", "'eval_every'", "/a/b.py", "", {}),
     ],
