@@ -1,6 +1,7 @@
 """gpudoctor.arm(): real processes are armed, hang, and are read without ptrace."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -432,3 +433,13 @@ def test_a_folder_whose_process_lives_stays_though_it_has_no_socket() -> None:
         )
         os.close(lock)
         assert sorted(folder.name for folder in Path(parent).iterdir()) == sorted((alive.name, young.name))
+
+
+def test_where_nothing_can_be_written_nothing_is_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod's root may be read-only: what looks for leftovers behind the command must not cost it its exit status."""
+
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    arms.remove_leftovers()

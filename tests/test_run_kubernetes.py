@@ -157,6 +157,18 @@ def asked_to_end(folder: Path, **more: object) -> RunEnded:
         (disrupted("WorkloadEvictedDueToPreempted", type="TerminationTarget"), "preempted", PROVED),
         (disrupted("TerminationByKubelet", "The node was low on resource: memory."), "host-out-of-memory", PROVED),
         ({"reason": "Evicted", "message": "The node was low on resource: ephemeral-storage."}, "disk-full", PROVED),
+        (
+            {"reason": "Evicted", "message": 'Usage of EmptyDir volume "s" exceeds the limit "50Mi". '},
+            "disk-full",
+            PROVED,
+        ),
+        (
+            {
+                "reason": "Evicted",
+                "message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+            },
+            *("disk-full", PROVED),
+        ),
         (disrupted("TerminationByKubelet") | {"reason": "Preempting"}, "preempted", PROVED),
         ({"reason": "DeadlineExceeded", "message": "Pod was active on the node longer"}, "time-limit", PROVED),
         (

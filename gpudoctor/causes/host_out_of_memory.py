@@ -30,6 +30,11 @@ CAUSE = Cause(
             "Ask for more memory than the job's record shows that it used (LSF: -M and -R 'rusage[mem=...]'; PBS: -l "
             "mem=...; SGE: -l h_vmem=...), or start fewer DataLoader workers with smaller batches."
         ),
+        "pod": Fix(
+            "Raise resources.limits.memory of that container (a volume of medium Memory, as /dev/shm, counts too), or "
+            "let it hold less: fewer worker processes, smaller batches.",
+            (command("kubectl describe pod"), command("kubectl top pods")),
+        ),
         "evicted": Fix(
             "Give the pod a memory request and limit that it fits into, so that it is not the first to go.",
             (command("kubectl top nodes"),),

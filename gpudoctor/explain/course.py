@@ -90,6 +90,10 @@ SHUT_DOWN = lazy_re(
 """The end of a server that stops in order (uvicorn's, Jupyter's); also of one whose engine has died before."""
 LEFT_BEHIND = "resource_tracker: "
 """Of multiprocessing's helper, which cleans up when the program is gone, however it went."""
+TOLD_TO_END = "death signal, shutting down workers"
+"""Of torchrun's agent, which does nothing else from there: steps behind it are of ranks that go on until they
+are killed, with all that could have told of it."""
+OF_THE_AGENT = "torch/distributed/elastic/"
 MOST_ALIKE = 3
 """So often the same trouble was followed by progress that its last time ended nothing either (our rule of thumb)."""
 ENDS = lazy_re(
@@ -112,7 +116,8 @@ NO_NUMBER = (
 TROUBLE = lazy_re(
     r"\b(?<!performance-)(?<!no )(?<!without )(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|"
     r"killed|crash|crashed|segfault|"
-    r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
+    r"core dumped|denied|refused|(?<!node\.kubernetes\.io/)unreachable|corrupt|corrupted|corruption|cannot|can't|"
+    r"could not|failed|failure|"
     r"unable to|no module named|giving up|gave up|timed out|"
     r"(?<!async-)timeout(?![\"']?\s{0,3}[:=]\s{0,3}\d)|not found|no such|out of memory|overflow"
     r"|terminated|stopping(?!\.{3} : \[Wall )|no space left|"
@@ -294,7 +299,9 @@ def course(lines: Sequence[tuple[int, str]], *, ended_badly: bool = False) -> Co
     if behind < len(lines) - 1 and ended < 0 and (stands := standing(lines, on)):
         return CourseSeen(course="stands", words=stands, trouble=_few(quoted))
     over = ended >= 0 and ended >= on and UP.search(lines[ended][1][:1000]) is None
-    gone = any(LEFT_BEHIND in text for _, text in lines[max(on, ended, 0) :])
+    gone = any(LEFT_BEHIND in text for _, text in lines[max(on, ended, 0) :]) or (
+        ended < 0 and _is_ending(lines, moves)
+    )
     on_or_not: Course = (
         "ended well" if over else "gets on" if max(on, ended, started) >= 0 and not gone else "not shown"
     )
@@ -308,6 +315,13 @@ def course(lines: Sequence[tuple[int, str]], *, ended_badly: bool = False) -> Co
         shown=lines[behind][0] if behind >= 0 else 0,
         asides=frozenset(lines[index][0] for index in asides),
     )
+
+
+def _is_ending(lines: Sequence[tuple[int, str]], moves: Sequence[int]) -> bool:
+    """torchrun was told to end, and nothing behind that but steps and its own words: no other start of the job."""
+    told = max((index for index, (_, text) in enumerate(lines) if TOLD_TO_END in text), default=-1)
+    going = {*moves}
+    return told >= 0 and all(index in going or OF_THE_AGENT in lines[index][1] for index in range(told + 1, len(lines)))
 
 
 def _lived_with(lines: Sequence[tuple[int, str]], moves: Sequence[int], trouble: Sequence[int]) -> frozenset[int]:

@@ -33,10 +33,6 @@ OF_TRAINING = lazy_re(
     r"(?i)torch|tensorflow|keras|\bjax|flax|paddle|mxnet|deepspeed|vllm|epoch|batch|\bloss\b|\btrain|transformers|token"
 )
 OF_A_POD = lazy_re(r"(?i)\bkube|\bpods?\b|\bReason:\s+OOMKilled")
-POD_MEMORY = (
-    "Raise resources.limits.memory of that container (a volume of medium Memory, as /dev/shm, counts too), or let it "
-    "hold less: fewer worker processes, smaller batches."
-)
 OF_ANY_PROGRAM = {"driver-mismatch": "program", "gpu-out-of-memory": "program"}
 """Causes whose own fix speaks of torch or of a training, and the variant for other programs."""
 PYTHON = lazy_re(
@@ -57,7 +53,7 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     if (other := OF_ANY_PROGRAM.get(cause.cause)) and fix.text == known.fix.text and not OF_TRAINING.search(log):
         fix = known.fix_for(other)
     if cause.cause == "host-out-of-memory" and fix == known.fix and OF_A_POD.search(log):
-        fix = Fix(POD_MEMORY, (command("kubectl describe pod"), command("kubectl top pods")))
+        fix = known.fix_for("pod")
     if cause.cause == "wrong-nic" and (leads := _interface(log)):
         fix = Fix(
             f"{fix.text} Of those that NCCL lists there, {leads} is the only one that may lead to another node.",

@@ -68,7 +68,10 @@ def _draw(answer: FolderAnswer, screen: Console) -> None:
     if parts:
         screen.print()
         for name, part in parts[:MOST_PARTS]:
-            show(f"{name}: {part_verdict(part)}", screen)
+            words = part_verdict(part)
+            if isinstance(part, Explanation) and part.well and answer.run is not None and answer.run.status is None:
+                words = "No fault in what was kept of them; how the run ended they do not show"
+            show(f"{name}: {words}", screen)
     unread = [file for file in answer.files if file.kind == "not read"]
     if unread:
         show(f"Not read: {listed([f'{file.name} ({file.words})' for file in unread])}", screen, style="dim")
@@ -102,7 +105,7 @@ def verdict(answer: FolderAnswer) -> str:
             else "Cannot tell from what this folder holds"
         )
     if run.status is None:
-        return "The run has not ended, or nobody was left to see how"
+        return "The run has not ended, or it was killed with all that was to see how, as a container or a machine is"
     after = f" after {duration(run.seconds)}" if run.seconds is not None else ""
     if answer.ended_well:
         return f"The run ended well{after}"

@@ -34,7 +34,12 @@ WORDS = (
     (lazy_re(r"PreemptionByScheduler\b|Preempting\b|.*admit critical pod"), "preempted", "pod", PROVED),
     (lazy_re(r"WorkloadEvictedDueToPreempted\b|.*Preempted to accommodate"), "preempted", "pod", PROVED),
     (lazy_re(r".*low on resource: memory\b"), "host-out-of-memory", "evicted", PROVED),
-    (lazy_re(r".*low on resource: (?:ephemeral|inodes)"), "disk-full", "evicted", PROVED),
+    (
+        lazy_re(r".*low on resource: (?:ephemeral|inodes)|Evicted: .*(?:EmptyDir volume|ephemeral (?:local )?storage)"),
+        "disk-full",
+        "evicted",
+        PROVED,
+    ),
     (lazy_re(r"DeadlineExceeded\b"), "time-limit", "pod", PROVED),
     (lazy_re(r"(?:Node)?Shutdown\b|.*\bnode shutdown\b"), "preempted", "node", PROVED),
     (lazy_re(r"EvictionByEvictionAPI\b"), "preempted", "node", SEEN),  # a drain, the autoscaler, the descheduler
@@ -141,7 +146,8 @@ def _word(pod: _Pod, died: float) -> Found | None:
     if not _fits(deleted, gone, died):
         return None
     how = "by somebody, or by what had made it (a Job, an operator, a queue)"
-    return Found(cause="cancelled", confidence=SEEN, summary=f"the pod was deleted in Kubernetes, {how}")
+    summary = f"the pod was deleted in Kubernetes, {how}"
+    return Found(cause="cancelled", confidence=SEEN, summary=summary, variant="pod")
 
 
 def _fits(begun: float, gone: float, died: float) -> bool:

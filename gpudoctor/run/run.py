@@ -179,31 +179,34 @@ class AttendedRun:
             ended=family.over(),
             steps=steps.at,
         )
-        attendant.finish()
-        while not attendant.drained(0.25) and not _asked_to_end():
-            attendant.revive()
-        if attendant.log_ended and self._kept is not None:
-            self._lost.append(f"{self._kept.folder}: a part of the output is not kept: the disk may be full")
-        self._keep_files(outlets)
-        if self._wish.arm:
-            remove_leftovers()  # of ranks that a signal has ended
-        self._write()  # other nodes send it
-        together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
-        if self._kept is not None:
-            kept.join_parts(self._kept.folder)
-            with contextlib.suppress(OSError):  # there is something in it
-                (self._kept.folder / DUMPS).rmdir()
-        self._write()
-        left = family.left_behind if not status else ()  # DeepSpeed's runner ends with 0 then
-        self._tell(attendant.in_line, left)
-        if not status and not left:
-            for line in went:
-                self._say(line)
-            self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
-        else:
-            self._tell_why(family, stalls.stood if stalls is not None else StallTold(), attendant)
-        together.close()
-        attendant.part()
+        try:
+            attendant.finish()
+            while not attendant.drained(0.25) and not _asked_to_end():
+                attendant.revive()
+            if attendant.log_ended and self._kept is not None:
+                self._lost.append(f"{self._kept.folder}: a part of the output is not kept: the disk may be full")
+            self._keep_files(outlets)
+            if self._wish.arm:
+                remove_leftovers()  # of ranks that a signal has ended
+            self._write()  # other nodes send it
+            together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
+            if self._kept is not None:
+                kept.join_parts(self._kept.folder)
+                with contextlib.suppress(OSError):  # there is something in it
+                    (self._kept.folder / DUMPS).rmdir()
+            self._write()
+            left = family.left_behind if not status else ()  # DeepSpeed's runner ends with 0 then
+            self._tell(attendant.in_line, left)
+            if not status and not left:
+                for line in went:
+                    self._say(line)
+                self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
+            else:
+                self._tell_why(family, stalls.stood if stalls is not None else StallTold(), attendant)
+            together.close()
+            attendant.part()
+        except OSError as error:  # the end is the command's, whatever of ours fails behind it
+            self._say(f"could not look at its end: {error}")
         end_as(status)
 
     def _looked_before(self, folder: Path | None) -> Looking:

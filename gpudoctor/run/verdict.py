@@ -4,6 +4,7 @@ Rules over plain data. What a log says of its own error comes first; what follow
 time-out of the others, a launcher's table) does not.
 """
 
+import os
 import re
 import signal
 from collections.abc import Sequence
@@ -47,7 +48,14 @@ HELPERS = (*PYTHONS, "pt_data")
 PARTNER_GONE = ("ConnectionResetError", "BrokenPipeError", "EOFError", "ConnectionRefusedError")
 BROKEN_POOL = "BrokenProcessPool"
 """Of concurrent.futures, whatever has ended a worker of it."""
-COUNTER = "oom_kill of memory.events"
+COUNTER = "its counter oom_kill"
+LIMITED_BY = (
+    ("KUBERNETES_SERVICE_HOST", "pod"),
+    ("SLURM_JOB_ID", "slurm"),
+    ("LSB_JOBID", "limit"),
+    ("PBS_JOBID", "limit"),
+)
+"""What tells who has given the memory, and the variant of the fix."""
 OF_A_KILL = lazy_re(r"(?<![\w.])-9\b|\bSIGKILL\b|\b[Kk]illed\b|\bsignal:? 9\b|\b137\b")
 AT_ONCE_SECONDS = 0.5
 """The kernel counts, which systemd is told, before the process whose end it counts is gone."""
@@ -125,7 +133,7 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
         ):
             whom = who(died[event.pid], ended) if event.pid in died else "a process of it"
             words = f"the kernel ended {whom.removesuffix(',')} for want of memory: {event.text}"
-            return Found(cause="host-out-of-memory", confidence=PROVED, summary=words)
+            return Found(cause="host-out-of-memory", confidence=PROVED, summary=words, variant=_limited_by())
     hidden = ended.status in (-signal.SIGKILL, 128 + signal.SIGKILL) or first is None
     killed = [
         each
@@ -139,12 +147,16 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
         words = f"the kernel ended a process of its cgroup for want of memory as {who(killed[0], ended)} was killed"
         words += ", and there are others in that cgroup" if shared else ""
         sure = LIKELY if shared else SEEN
-        return Found(cause="host-out-of-memory", confidence=sure, summary=f"{words} ({COUNTER})")
+        return Found(cause="host-out-of-memory", confidence=sure, summary=f"{words} ({COUNTER})", variant=_limited_by())
     rise = ended.memory.own_seconds
     if rise is not None and begun - NOTICED_SECONDS < rise <= begun and (first is None or (first.status or 0) > 0):
         words = f"the kernel ended a process of it for want of memory shortly before ({COUNTER})"
-        return Found(cause="host-out-of-memory", confidence=LIKELY, summary=words)
+        return Found(cause="host-out-of-memory", confidence=LIKELY, summary=words, variant=_limited_by())
     return None
+
+
+def _limited_by() -> str:
+    return next((variant for name, variant in LIMITED_BY if name in os.environ), "")
 
 
 def _tells_of_the_killed(said: LogCause, ended: RunEnded) -> bool:
@@ -211,7 +223,9 @@ def _of_asked(asked: SignalSeen) -> Found:
         return Found(
             cause="session-closed", confidence=SEEN, summary=f"its session was closed: it got {by_whom(asked)}"
         )
-    return Found(cause="cancelled", confidence=SEEN, summary=f"it was asked to end: it got {by_whom(asked)}")
+    summary = f"it was asked to end: it got {by_whom(asked)}"
+    variant = "pod" if not asked.pid and "KUBERNETES_SERVICE_HOST" in os.environ else ""
+    return Found(cause="cancelled", confidence=SEEN, summary=summary, variant=variant)
 
 
 def who(death: ProcessEnded, ended: RunEnded) -> str:

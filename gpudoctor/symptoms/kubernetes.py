@@ -202,11 +202,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=(
             *("ErrImagePull", "ImagePullBackOff", "Failed to pull image", "Back-off pulling image", "InvalidImageName"),
             *("manifest unknown", "pull access denied", "reached your pull rate limit", "Error loading image"),
+            *("ErrImageNeverPull", "is not present with pull policy of Never"),
         ),
         pattern=(
             r"[Ff]ailed to pull image \"(?P<image>[^\"\n]{1,300})\"",
             r"Back-off pulling image \"(?P<image>[^\"\n]{1,300})\"",
-            r"\bErrImagePull\b|\bImagePullBackOff\b|\bInvalidImageName\b",
+            r"Container image \"(?P<image>[^\"\n]{1,300})\" is not present with pull policy of Never",
+            r"\bErrImagePull\b|\bImagePullBackOff\b|\bInvalidImageName\b|\bErrImageNeverPull\b",
             r"manifest for (?P<image>\S{1,300}) not found: manifest unknown",
             r"manifest unknown",
             r"pull access denied for (?P<image>[\w./:@-]{1,300}?),",
@@ -321,7 +323,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pod-table-oom",
         pattern=r"(?:^|[\s:\]])(?P<pod>[a-z0-9][a-z0-9.-]{1,252})\s+\d+/\d+\s+OOMKilled\s",
         cause="host-out-of-memory",
-        variant="limit",
+        variant="pod",
         confidence=PROVED,
         seen="the container of {pod} went over its memory limit (OOMKilled)",
         source="kubectl get pods; kubernetes pkg/printers",
@@ -330,8 +332,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pod-config-missing",
-        needle=(': secret "', ': configmap "', "couldn't find key "),
+        needle=(': secret "', ': configmap "', "couldn't find key ", " references non-existent "),
         pattern=(
+            r"references non-existent (?:config|secret) key: (?P<key>[\w./-]{1,253})",
             r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
             r"couldn't find key (?P<key>[\w.-]{1,253}) in (?P<kind>Secret|ConfigMap) (?P<name>[\w./-]{1,300})",
         ),
@@ -341,9 +344,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen=(
             "the {kind} {name} has no key {key}, which the container needs",
             "the {kind} {name} that the container needs is not there",
+            "a volume wants the key {key}, which its ConfigMap or Secret does not have",
         ),
-        source="kubernetes pkg/kubelet/kuberuntime (errors), pkg/kubelet",
-        sample='  Warning  Failed  8s (x12 over 3m)  kubelet  Error: secret "hf-token" not found',
+        source="kubernetes pkg/kubelet/kuberuntime (errors), pkg/kubelet, pkg/volume/configmap and secret",
+        sample=(
+            '  Warning  Failed  8s (x12 over 3m)  kubelet  Error: secret "hf-token" not found',
+            'MountVolume.SetUp failed for volume "conf" : configmap references non-existent config key: fit.yaml',
+        ),
         counter="secret/hf-token created",
     ),
     Symptom(

@@ -52,6 +52,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "is killed by signal: Bus error",
             "bus error encountered in worker",
             "unable to write to file </torch_",
+            "unable to allocate shared memory(shm) for file </torch_",
             "out of shared memory. Please try to raise",
         ),
         cause="shm-too-small",
@@ -63,6 +64,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory "
             "(shm).",
             "RuntimeError: unable to write to file </torch_7741_2213_0>: No space left on device (28)",
+            "RuntimeError: unable to allocate shared memory(shm) for file </torch_7741_2213_0>: No space left on "
+            "device (28)",
         ),
         counter="RuntimeError: DataLoader worker (pid 7741) is killed by signal: Killed. ",
     ),

@@ -13,7 +13,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<unit>[\w@.\\:-]{1,120}): Failed with result 'oom-kill'",
         ),
         cause="host-out-of-memory",
-        variant="limit",
         confidence=PROVED,
         seen="the kernel's OOM killer ended a process of {unit}",
         source="systemd src/core/unit.c (unit_log_failure), scope.c, service.c",

@@ -8,6 +8,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import Container, containers
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules import manifest_formats
 from gpudoctor.lint.rules.manifest_values import by_path, children
 from gpudoctor.lint.schema_words import found_by_schema, kubernetes, none_of_the_words
 
@@ -25,6 +26,8 @@ _SUBDOMAIN = lazy_re(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*
 _CONTROLLERS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _OPEN = lazy_re(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before the API server sees it."""
+UNKNOWN_MEDIUM = "The API server takes it, and the pod stays in ContainerCreating: unknown storage medium."
+"""Kubernetes 1.20 to 1.34 validate the size alone; pkg/volume/emptydir fails as it is mounted."""
 Refusal = tuple[ManifestValue, str, str, str]
 """The value, what stands there, what the API server says, what to write."""
 
@@ -82,7 +85,9 @@ def value_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
             yield LintFinding(
                 span=value.span,
                 summary=what,
-                happens=f"The API server refuses the manifest: {says}. No pod is made.",
+                happens=says
+                if says is UNKNOWN_MEDIUM
+                else f"The API server refuses the manifest: {says}. No pod is made.",
                 fix=instead,
             )
 
@@ -223,6 +228,14 @@ def _names(manifest: Manifest) -> Iterator[Refusal]:
 def _tables(manifest: Manifest) -> Iterator[Refusal]:
     """Sizes, and what a pod has for all of its containers."""
     for value in manifest.values:
+        of_claim = manifest.kind == "PersistentVolumeClaim" and value.path[:2] == ("spec", "resources")
+        if of_claim and quantity(value.value) is None:
+            yield (
+                value,
+                f"{value.value} is no quantity ({value.path[-1]})",
+                "quantities must match the regular expression ...",
+                "Write 2Ti (1024 each) or 2T (1000 each), without a blank.",
+            )
         if value.path[-1:] == ("sizeLimit",) and "emptyDir" in value.path and quantity(value.value) is None:
             yield (
                 value,
@@ -231,7 +244,7 @@ def _tables(manifest: Manifest) -> Iterator[Refusal]:
                 "Write 16Gi (1024 each) or 16G (1000 each).",
             )
         if value.path[-1:] == ("medium",) and not re.fullmatch(r"Memory|HugePages(?:-\w+)?|", value.value):
-            yield value, f"medium is {value.value}", "Unsupported value", "Write Memory."
+            yield value, f"medium is {value.value}", UNKNOWN_MEDIUM, "Write Memory."
         if value.path[-4:-3] == ("spec",) and value.path[-3] == "resources" and "/" in value.path[-1]:
             yield (
                 value,
@@ -283,4 +296,7 @@ def _jobs(manifest: Manifest) -> Iterator[Refusal]:
             )
 
 
-_CHECKS: tuple[Callable[[Manifest], Iterator[Refusal]], ...] = (_volumes, _names, _tables, _variables, _jobs)
+_CHECKS: tuple[Callable[[Manifest], Iterator[Refusal]], ...] = (
+    *(_volumes, _names, _tables, _variables, _jobs),
+    *manifest_formats.CHECKS,
+)
