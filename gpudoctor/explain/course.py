@@ -93,7 +93,9 @@ LEFT_BEHIND = "resource_tracker: "
 TOLD_TO_END = "death signal, shutting down workers"
 """Of torchrun's agent, which does nothing else from there: steps behind it are of ranks that go on until they
 are killed, with all that could have told of it."""
-OF_THE_AGENT = "torch/distributed/elastic/"
+OF_THE_AGENT = "closing signal SIG"
+MOST_KILLED = 20
+"""So many steps come until they are killed; who steps on longer goes on (our rule of thumb)."""
 MOST_ALIKE = 3
 """So often the same trouble was followed by progress that its last time ended nothing either (our rule of thumb)."""
 ENDS = lazy_re(
@@ -321,7 +323,12 @@ def _is_ending(lines: Sequence[tuple[int, str]], moves: Sequence[int]) -> bool:
     """torchrun was told to end, and nothing behind that but steps and its own words: no other start of the job."""
     told = max((index for index, (_, text) in enumerate(lines) if TOLD_TO_END in text), default=-1)
     going = {*moves}
-    return told >= 0 and all(index in going or OF_THE_AGENT in lines[index][1] for index in range(told + 1, len(lines)))
+    behind = range(told + 1, len(lines))
+    return (
+        told >= 0
+        and len(behind) <= MOST_KILLED
+        and all(index in going or OF_THE_AGENT in lines[index][1] for index in behind)
+    )
 
 
 def _lived_with(lines: Sequence[tuple[int, str]], moves: Sequence[int], trouble: Sequence[int]) -> frozenset[int]:

@@ -179,8 +179,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pod-volume-not-mounted",
         needle=("MountVolume.", "Unable to attach or mount volumes", "Multi-Attach error for volume", "AttachVolume."),
         pattern=(
-            r"MountVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\" : (?P<reason>(?!secret"
-            r"|configmap)"
+            r"MountVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\" : (?P<reason>"
+            r"(?!(?:secret|configmap) \")"
             r"[^\n]{1,200})",
             r"Unable to attach or mount volumes: unmounted volumes=\[(?P<volume>[^\]\n]{1,253})\]",
             r"Multi-Attach error for volume \"(?P<volume>[^\"\n]{1,253})\"",
@@ -193,6 +193,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             'Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
             "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data]: timed out",
+            'MountVolume.SetUp failed for volume "conf" : configmap references non-existent config key: fit.yaml',
             'Multi-Attach error for volume "pvc-9a1" Volume is already used by pod(s) fit-1',
         ),
         counter="Mounted volumes: data",
@@ -332,9 +333,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pod-config-missing",
-        needle=(': secret "', ': configmap "', "couldn't find key ", " references non-existent "),
+        needle=(': secret "', ': configmap "', "couldn't find key "),
         pattern=(
-            r"references non-existent (?:config|secret) key: (?P<key>[\w./-]{1,253})",
             r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
             r"couldn't find key (?P<key>[\w.-]{1,253}) in (?P<kind>Secret|ConfigMap) (?P<name>[\w./-]{1,300})",
         ),
@@ -344,13 +344,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen=(
             "the {kind} {name} has no key {key}, which the container needs",
             "the {kind} {name} that the container needs is not there",
-            "a volume wants the key {key}, which its ConfigMap or Secret does not have",
         ),
-        source="kubernetes pkg/kubelet/kuberuntime (errors), pkg/kubelet, pkg/volume/configmap and secret",
-        sample=(
-            '  Warning  Failed  8s (x12 over 3m)  kubelet  Error: secret "hf-token" not found',
-            'MountVolume.SetUp failed for volume "conf" : configmap references non-existent config key: fit.yaml',
-        ),
+        source="kubernetes pkg/kubelet/kuberuntime (errors), pkg/kubelet",
+        sample='  Warning  Failed  8s (x12 over 3m)  kubelet  Error: secret "hf-token" not found',
         counter="secret/hf-token created",
     ),
     Symptom(
