@@ -90,12 +90,9 @@ SHUT_DOWN = lazy_re(
 """The end of a server that stops in order (uvicorn's, Jupyter's); also of one whose engine has died before."""
 LEFT_BEHIND = "resource_tracker: "
 """Of multiprocessing's helper, which cleans up when the program is gone, however it went."""
-TOLD_TO_END = "death signal, shutting down workers"
-"""Of torchrun's agent, which does nothing else from there: steps behind it are of ranks that go on until they
-are killed, with all that could have told of it."""
-OF_THE_AGENT = "closing signal SIG"
+TOLD_TO_END, OF_THE_AGENT = "death signal, shutting down workers", "closing signal SIG"
 MOST_KILLED = 20
-"""So many steps come until they are killed; who steps on longer goes on (our rule of thumb)."""
+"""So many steps come of ranks that torchrun's agent is ending (our rule of thumb); who steps on longer goes on."""
 MOST_ALIKE = 3
 """So often the same trouble was followed by progress that its last time ended nothing either (our rule of thumb)."""
 ENDS = lazy_re(
@@ -320,15 +317,10 @@ def course(lines: Sequence[tuple[int, str]], *, ended_badly: bool = False) -> Co
 
 
 def _is_ending(lines: Sequence[tuple[int, str]], moves: Sequence[int]) -> bool:
-    """torchrun was told to end, and nothing behind that but steps and its own words: no other start of the job."""
-    told = max((index for index, (_, text) in enumerate(lines) if TOLD_TO_END in text), default=-1)
-    going = {*moves}
-    behind = range(told + 1, len(lines))
-    return (
-        told >= 0
-        and len(behind) <= MOST_KILLED
-        and all(index in going or OF_THE_AGENT in lines[index][1] for index in behind)
-    )
+    """torchrun was told to end, and nothing behind that but some steps and its own words: no other start of the job."""
+    told = max((index for index, (_, text) in enumerate(lines) if TOLD_TO_END in text), default=len(lines))
+    behind = {*range(told + 1, len(lines))}.difference(moves)
+    return len(lines) - MOST_KILLED <= told < len(lines) and all(OF_THE_AGENT in lines[index][1] for index in behind)
 
 
 def _lived_with(lines: Sequence[tuple[int, str]], moves: Sequence[int], trouble: Sequence[int]) -> frozenset[int]:
