@@ -100,21 +100,22 @@ def together(manifest: Manifest) -> Iterator[Refusal]:
                 summary = f"the volume {name.value} is {' and '.join(dict.fromkeys(sources))}"
                 yield name, summary, "may not specify more than 1 volume type", "Keep one of them."
         for index in children(manifest, *pod, "initContainers"):
-            at = (*pod, "initContainers", index)
-            probe = next(
-                (value for path, value in values.items() if path[:-1][: len(at)] == at and {*PROBES} & {*path}), None
+            of_it = (*pod, "initContainers", index)
+            first = next(
+                (value for path, value in values.items() if path[:-1][: len(of_it)] == of_it and {*PROBES} & {*path}),
+                None,
             )
-            if probe is not None and (*at, "restartPolicy") not in values:
+            if first is not None and (*of_it, "restartPolicy") not in values:
                 says = "must not be set for init containers without restartPolicy=Always"
-                yield probe, "an init container has a probe", says, "Take it out."
+                yield first, "an init container has a probe", says, "Take it out."
     for container in containers(manifest):
         own = {path: value for path, value in container.values.items() if path}
         for probe in PROBES:
             handlers = {path[1]: value for path, value in own.items() if path[0] == probe and path[1:2]}
-            of_it = [value for key, value in handlers.items() if key in HANDLERS]
-            if len(of_it) > 1:
+            ways = [value for key, value in handlers.items() if key in HANDLERS]
+            if len(ways) > 1:
                 says = "may not specify more than 1 handler type"
-                yield of_it[1], f"{probe} asks in {len(of_it)} ways", says, "Keep one of them."
+                yield ways[1], f"{probe} asks in {len(ways)} ways", says, "Keep one of them."
         may, all_rights = (own.get(("securityContext", key)) for key in ("allowPrivilegeEscalation", "privileged"))
         if may is not None and all_rights is not None and (may.value, all_rights.value) == ("false", "true"):
             says = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
