@@ -24,7 +24,7 @@ _WORKS = lazy_re(
 
 
 class AskedPipe(Struct, frozen=True):
-    """Places are offsets in the text."""
+    """`start` and `end`: where the last program of it stands, as offsets in the text."""
 
     start: int
     end: int
@@ -36,15 +36,15 @@ class AskedPipe(Struct, frozen=True):
 
 def asked_pipes(text: str, starts: list[int]) -> Iterator[AskedPipe]:
     """Of those that a start stands in, and not at their end."""
-    for pipe, first in _pipes(text, starts):
+    for pipe in _pipes(text, starts):
         asked = _asked(pipe, text)
         last = pipe.named_children[-1]
         if asked:
             words = text[last.start_byte : last.end_byte].split()
-            yield AskedPipe(first.start_byte, last.end_byte, words[0][:30], asked)
+            yield AskedPipe(last.start_byte, last.end_byte, words[0][:30], asked)
 
 
-def _pipes(text: str, starts: list[int]) -> Iterator[tuple["Node", "Node"]]:
+def _pipes(text: str, starts: list[int]) -> Iterator["Node"]:
     try:
         waiting = [parse(text)] if starts else []
     except TooTangled:
@@ -55,9 +55,9 @@ def _pipes(text: str, starts: list[int]) -> Iterator[tuple["Node", "Node"]]:
         if not mine:
             continue
         if node.type == "pipeline" and len(node.named_children) > 1:
-            first, last = node.named_children[0], node.named_children[-1]
+            last = node.named_children[-1]
             if any(at < last.start_byte for at in mine) and last.type in ("command", "redirected_statement"):
-                yield node, first
+                yield node
                 continue
         waiting += node.children
 

@@ -122,6 +122,12 @@ def _says(problem: LintProblem, must: tuple[str, ...]) -> bool:
     return bool(must) and all(re.search(each, told, re.IGNORECASE) for each in must)
 
 
+def _told_elsewhere(scored: ScoredStart) -> bool:
+    """What must be told is told, at another line or in another file than the label names: not counted as found."""
+    told = (each for each in scored.report.problems if each.severity != "info")
+    return not scored.found and any(_says(each, scored.start.must) for each in told)
+
+
 def table(scored: Sequence[ScoredStart]) -> list[str]:
     """The score of a half, a line each."""
     bad = [each for each in scored if each.start.verdict == "bad" and each.start.decidable != "no"]
@@ -132,6 +138,7 @@ def table(scored: Sequence[ScoredStart]) -> list[str]:
     rows = (
         ("bad and decidable: found", sum(each.found for each in bad), len(bad)),
         ("bad and decidable: right rule", sum(each.right for each in bad), len(bad)),
+        ("bad and decidable: told elsewhere", sum(_told_elsewhere(each) for each in bad), len(bad)),
         ("bad and decidable: verdict ok", sum(each.report.exit_status == 0 for each in bad), len(bad)),
         ("bad and decidable: not understood", sum(not each.understood for each in bad), len(bad)),
         ("good: false errors", sum(bool(each.false_errors) for each in good), len(good)),
