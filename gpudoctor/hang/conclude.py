@@ -228,11 +228,8 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
         if state == "running" and not any(rank.evidence.samples for rank in job.ranks):
             return _why_not_seen(job)
         if state == "running" and job.ranks and all(rank.place.kind == "unknown" for rank in job.ranks):
-            return (
-                "Processes were seen to run, and whether the job gets on was not: no stack could be read. Run "
-                "gpudoctor as the job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs "
-                "neither."
-            )
+            seen = "Processes were seen to run, and whether the job gets on was not: no stack could be read."
+            return f"{seen} {_why_no_stack(job)}"
         if progress.verdict == "unknown" and any(rank.place.operation.startswith(MPI) for rank in progress.waiting):
             return (
                 f"{waiting_words(progress.waiting)}, in both looks, and MPI spins there whether or not its peers come. "
@@ -263,10 +260,8 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
             return f"{unseen} seen. {', '.join(list(lost)[:4])} could not be asked: {next(iter(lost.values()))}."
         return f"{unseen} seen: look at their nodes too, with `gpudoctor hang --hosts`."
     if not any(rank.place.kind != "unknown" for rank in job.ranks):
-        return (
-            "Nothing moves, and no stack could be read, so where the ranks are is not known. Run gpudoctor as the "
-            "job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs neither."
-        )
+        seen = "Nothing moves, and no stack could be read, so where the ranks are is not known."
+        return f"{seen} {_why_no_stack(job)}"
     kinds = {rank.place.kind for rank in progress.waiting}
     if job.world_size == 1 and kinds == {"cuda sync"}:
         return _why_alone(job.ranks[0])
@@ -294,6 +289,18 @@ def _why_alone(rank: Rank) -> str:
         "program runs on without end, or waits for what nobody does (a copy, another stream). Started with "
         "CUDA_LAUNCH_BLOCKING=1 it stands in the call that began it; "
         f"`cuda-gdb -p {rank.pid}` and `info cuda kernels` name the kernel."
+    )
+
+
+def _why_no_stack(job: HangJob) -> str:
+    """What hindered us, where that is no permission; else how to get it."""
+    reasons = (each.reason for node in job.nodes for each in node.unread if each.what.startswith("stack of "))
+    first = next(reasons, "")
+    if first and "permi" not in first:
+        return f"What hindered it: {first}."
+    return (
+        "Run gpudoctor as the job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs "
+        "neither."
     )
 
 

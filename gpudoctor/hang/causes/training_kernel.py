@@ -50,8 +50,8 @@ def stands_out(job: HangJob) -> Iterator[HangCause]:
                     *(Seen(f"{process_of(rank)} wchan", function) for rank in party[:MOST_NAMED]),
                     *(Seen(f"{process_of(rank)} wchan", largest[0]) for rank in largest[1][:2]),
                 ),
-                confirm="The Python stack of that rank decides: run gpudoctor as the job's user with ptrace allowed, "
-                "or as root.",
+                confirm="The Python stack of that rank decides. Why it could not be read is told among what was not "
+                "read: often the permission to trace it, which root has.",
             )
 
 
