@@ -25,6 +25,7 @@ from gpudoctor.explain.scan import clean
 from gpudoctor.explain.shown_by import advised_by, shown_by
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.sizes_of_states import of_sizes
+from gpudoctor.explain.state_tables import IN_ITS_LOG
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import writer
@@ -337,7 +338,8 @@ def undecided_fix(
                 return SAID_BY_NCCL.format(warned=shortened(warned.partition("NCCL WARN ")[2].strip(), 160).rstrip("."))
             mostly = next((of for words, of in OF_A_CALL_OF_NCCL if words.search(unknown)), "")
             return ASK_NCCL.format(mostly=mostly).rstrip()
-        return told or (_usual(judged.kind) if judged and judged.kind in USUAL and trouble else "")
+        guesses = judged and judged.kind in USUAL and trouble and IN_ITS_LOG not in unknown
+        return told or (_usual(judged.kind) if judged and guesses else "")
     is_known = first.summary in unknown and FAILED_BEFORE not in unknown
     is_alone = len(concluded.causes) == 1 and first.confidence >= OF_ONE
     tells = (is_known or is_alone) and not concluded.waited and not first.fix.text.startswith(NO_REMEDY)

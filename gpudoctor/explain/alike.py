@@ -20,6 +20,7 @@ from gpudoctor.explain.conclude import UNDECIDED, Conclusion
 from gpudoctor.explain.end_lines import tells_an_end
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import clean
+from gpudoctor.explain.state_tables import IN_ITS_LOG
 from gpudoctor.lazy import lazy_re
 
 TABLE = "words_of_classes.txt"
@@ -114,6 +115,8 @@ def classed(
     known = "other" if told is None else told.kind
     failed = first is not None or concluded.unknown is not None
     if shown and not failed:
+        return concluded, told
+    if IN_ITS_LOG in (concluded.unknown or ""):
         return concluded, told
     exact = concluded.waited or known in OF_EVENTS or (decided and first and first.cause != OF_AN_EXCEPTION)
     if exact and known not in SAYS_NOTHING:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from gpudoctor.explain.object_states import states
 from gpudoctor.explain.standing import standing
 from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, FRAME_WRITTEN, HEADER
 from gpudoctor.explain.writers import writer
@@ -62,7 +63,7 @@ ENDED = lazy_re(
     r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|evaluation|successfully)\b|"
     r"\b(?:successfully (?:finished|completed)|completed successfully)\b|\bexits successfully|"
     r"`Trainer\.fit` stopped: `max_|'train_runtime'"
-    r"|\bexit(?:ed)? (?:with )?(?:code|status):?\s{1,12}0\b|\bReason:\s+Completed\b|\bExited \(0\)"
+    r"|\bexit(?:ed)? (?:with )?(?:code|status):?\s{1,12}0\b|\bReason\"?:\s+\"?Completed\b|\bExited \(0\)"
     r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
     r"|^# Avg bus bandwidth|^# Ended \(code 0\) at |^\W{0,6}done with all\b"
     r"|^(?!\s{0,12}\d{2,12}(?:_\d+)?\.\w)[^\n]{0,160}\bCOMPLETED\b[^\n]{0,80}\b0:0\b"
@@ -252,7 +253,7 @@ class LogEnd:
             for part in line.decode("utf-8", "replace").split("\r")[-20:]
             if part.strip() and first + index >= since
         ]
-        numbered = _without_asides(numbered)
+        numbered = states(_without_asides(numbered))
         seen = course(numbered[-MOST_LINES:])
         end = [(number, text[:LONGEST]) for number, text in numbered if number not in seen.asides]
         return structs.replace(seen, end=tuple(end[-MOST_END:]))

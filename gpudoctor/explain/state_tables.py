@@ -55,6 +55,8 @@ PENDING = lazy_re(
     r"|\bJobState=PENDING Reason=(?P<told>(?!None\b)\w[\w,:]{2,80})"
 )
 """squeue's row of a job that waits, and scontrol's: see squeue(1), JOB REASON CODES."""
+IN_ITS_LOG = "(kubectl logs --previous)"
+"""Nothing is guessed of a class, or a fix, where it stands elsewhere what failed."""
 STATES: tuple[State, ...] = (
     # GPUs and their links
     _state(r"\bERR!|\[(?:Unknown Error|GPU is lost|GPU requires reset)\]", GPU_LOST, "a GPU no longer answers"),
@@ -167,8 +169,14 @@ STATES: tuple[State, ...] = (
         r"\s(?:Init:)?(?:Error|CrashLoopBackOff)\s"
         r"|\sInit:\d+/\d+\s",
         _kind("exception", "program"),
-        "a container ended with a failure, or its pod does not start; its log (kubectl logs --previous) tells why",
+        f"a container ended with a failure, or its pod does not start; its log {IN_ITS_LOG} tells why",
         OF_PODS,
+    ),
+    _state(  # of the object itself: PodStatus, ContainerStateTerminated
+        r"^[\s-]*\"?(?:reason\"?: \"?(?:Error|ContainerCannotRun)|phase\"?: \"?Failed|exitCode\"?: [1-9]\d{0,2})"
+        r"\"?,?\s",
+        _kind("exception", "program"),
+        f"a container ended with a failure; its log {IN_ITS_LOG} tells why",
     ),
     _state(
         r"\s(?:ContainerStatusUnknown|Terminating|NodeLost"
