@@ -650,7 +650,7 @@ def test_a_dead_mount_holds_up_neither_the_start_nor_the_end(monkeypatch: pytest
     monkeypatch.setattr(run_command, "SETTINGS_SECONDS", 0.3)
     monkeypatch.setattr(settings, "nearest", lambda *given: time.sleep(60))
     command: Any = run_command.AroundAnother("run", params=[])
-    assert command._said_before(click.Context(command)) == []
+    assert command._said_before(click.Context(command)) == {}
 
 
 @pytest.mark.parametrize(("state", "ends"), [("D", True), ("S", False)])
