@@ -669,8 +669,10 @@ def test_a_doctor_that_stands_in_the_kernel_ends_as_its_command(
     watching.start()
     watching.join(10 if ends else 1)
     assert (ended, len(said)) == (([7], 1) if ends else ([], 0))
+    (tmp_path / "stat").write_text("7 (a) D 1 1")  # it ends here: left behind, it would end the process of the tests
+    watching.join(60)
+    assert ended == [7] and not watching.is_alive()
     assert child.wait() == 7, "its status is left for who waits for it"
-    (tmp_path / "stat").write_text("7 (a) D 1 1")  # so that the thread ends
 
 
 def test_without_a_home_in_the_environment_it_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
