@@ -11,6 +11,7 @@ CAUSE = Cause(
         "helper": Judged("file-missing", "node", "after a fix"),
         "denied": Judged("permission", "environment", "after a fix"),
         "host-path": Judged("file-missing", "environment", "after a fix"),
+        "key": Judged("config", "user", "after a fix"),
     },
     hangs_by="start",
     meaning="Kubernetes starts no container before all volumes of its pod are mounted; the other ranks wait for it.",
@@ -45,6 +46,11 @@ CAUSE = Cause(
             "Another node still holds the volume, which only one may hold (ReadWriteOnce): end the pod there, wait "
             "until it is detached, or take a volume that several may hold (ReadWriteMany).",
             (command("kubectl get volumeattachments"),),
+        ),
+        "key": Fix(
+            "The config map or secret is there and has no entry of the name that the volume's items ask for: compare "
+            "the names, and add the entry or correct the item.",
+            (command("kubectl describe configmaps,secrets"),),
         ),
         "host-path": Fix(
             "Make that folder or file on the node, as the hostPath's type wants it, or mount another one."

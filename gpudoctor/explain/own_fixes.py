@@ -359,6 +359,7 @@ BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"list of registered CSI drivers|does not contain driver"), "csi"),
         (lazy_re(r"Multi-Attach|already (?:used by|attached to|exclusively)"), "attached"),
         (lazy_re(r"hostPath type check failed"), "host-path"),
+        (lazy_re(r"references non-existent (?:config|secret) key"), "key"),
         (
             lazy_re(
                 r"mount[^\n]{0,80}(?:[Cc]onnection (?:timed out|refused)|No route to host)|Failed to resolve|Name or "
