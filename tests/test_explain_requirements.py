@@ -15,6 +15,8 @@ from gpudoctor.explain.requirements import required
         ("width must be divisible by heads (got `width`: 770 and `heads`: 12).", "set width to 768 or 780"),
         ("The global batch (2 * 3) must be divisible by the number of answers (4).", "set global batch to 4 or 8"),
         ("world size (12) is not divisible by model_size (8)", "start 8 or 16 processes"),
+        ("world size 3 != dp (2) * tp (2)", "start 4 processes"),
+        ("batch_size (48) must equal micro_batch (4) * accumulation (2) * world_size (8)", "set batch_size to 64"),
         ("max_len (4096) is larger than the limit of 2048", "lower max_len to 2048 or less"),
         ("max_tokens (2048) is smaller than max_len (8192)", "raise max_tokens to 8192 or more"),
         ("vocab must be divisible by 8, but got vocab=50257 and tp=8", "set vocab to 50256 or 50264"),

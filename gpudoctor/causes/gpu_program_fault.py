@@ -24,6 +24,20 @@ CAUSE = Cause(
         (command("sudo dmesg --ctime | grep -i xid"),),
     ),
     variants={
+        "xid-13": Fix(
+            "Xid 13 is an exception of a kernel, and what stands behind the number in its line says which (an address "
+            "out of range, a misaligned one, an instruction that this GPU has not): start the program under "
+            "compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and build extensions for this GPU. The GPU needs no "
+            "reset; where other programs get it too, on this GPU alone, have it tested (dcgmi diag -r 3).",
+            (command("sudo dmesg --ctime | grep -i xid"),),
+        ),
+        "xid-31": Fix(
+            "Xid 31 is a page fault: an address was used that is not mapped, by a kernel (ENGINE GRAPHICS in its line; "
+            "an index out of range, or memory that was freed before) or by a copy (ENGINE CE). compute-sanitizer names "
+            "the kernel, CUDA_LAUNCH_BLOCKING=1 the call. The GPU needs no reset; where programs that run elsewhere "
+            "get it on this node, take another release of the driver there.",
+            (command("sudo dmesg --ctime | grep -i xid"),),
+        ),
         "too-long": Fix(
             "This GPU also serves a display, where a kernel may run for some seconds only (the watchdog of X and of "
             "Windows): take a GPU without a display, end the desktop on it, or make the kernel shorter (smaller "

@@ -67,6 +67,10 @@ CAUSE = Cause(
         "allowed": "Write one of {allowed} for it{place}. What was given is refused: {said}.{told}",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
         "with-either": "Take {first} and {other} out{place}, or what they do not go with: {said}.",
+        "pinned": (
+            "Install {package} in the environment of all nodes (python -m pip install '{package}', with the Python "
+            "that starts the processes)."
+        ),
         "required": (
             "{change}. They are given on the command line, in the settings or by the model's own configuration, and "
             "not where it was raised.{told}"

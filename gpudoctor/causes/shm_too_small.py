@@ -31,6 +31,11 @@ CAUSE = Cause(
             "while it was mapped, or its disk is full or fails.",
             (command("df -h /dev/shm"), command("gpudoctor check host")),
         ),
+        "pod": Fix(
+            "Mount an emptyDir with `medium: Memory` at /dev/shm into that container of the pod's spec (its sizeLimit, "
+            "and the container's memory limit, hold what is written there). From inside it cannot be changed.",
+            (command("df -h /dev/shm"),),
+        ),
         "host": "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
     },
     confirm=("Compare the free space of /dev/shm in the rank's container with what the log asks for."),

@@ -26,6 +26,7 @@ from gpudoctor.explain.shown_by import advised_by, shown_by
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.sizes_of_states import of_sizes
 from gpudoctor.explain.state_tables import IN_ITS_LOG
+from gpudoctor.explain.stated import stated
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import writer
@@ -161,6 +162,10 @@ OF_WHO_ENDED = (
     "was mostly killed for memory (dmesg, the scheduler's record); only where all live, look at the network between "
     "them."
 )
+OF_INTERRUPT = (
+    "Where somebody pressed Ctrl-C there is nothing to mend, and what stands behind it only follows: start it again. "
+    "Where nobody did, SIGINT came from who started it (a scheduler's --signal, a supervisor, a closed notebook)."
+)
 IN_NCCL = lazy_re(r"a call of NCCL failed|NCCL error in: ")
 SAID_BY_NCCL = "NCCL's own warning says what failed, and the lines of INFO before it with which settings: {warned}."
 ASK_NCCL = "NCCL itself writes why: start it again with NCCL_DEBUG=INFO and read its last WARN lines. {mostly}"
@@ -181,7 +186,7 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     """The cause with the fix that a line above shows."""
     if told := by_commands(ends):
         return structs.replace(cause, fix=Fix(told))
-    if told_elsewhere := shown_by(cause, ends):
+    if told_elsewhere := shown_by(cause, ends) or stated(cause, ends):
         return told_elsewhere
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
@@ -327,6 +332,8 @@ def undecided_fix(
     first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
     if told := advised_by(ends):
         return told
+    if unknown.startswith("interrupted") and "SIGINT" in unknown:
+        return OF_INTERRUPT
     if first is None or first.kind in TELL_ONLY_AN_END:
         told = to_try(trouble, ends, unknown, judged.kind if judged else "other")
         if not told and unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown):

@@ -87,6 +87,8 @@ A_NOUN = lazy_re(
     r"timed)\b)"
 )
 """Words for a thing that are verbs too, with what it does or is behind them."""
+BETWEEN = lazy_re(r"\S ?\[(?:rank|default)?\d{1,5}\]: ?\S|\bTraceback \(most recent|\bFile \"[^\"\n]{1,200}\", line \d")
+"""Another rank's words, or its traceback's, in the middle of a line: who wrote what cannot be told."""
 NOTHING_CAN = lazy_re(r"(?i)\b(?:none|nothing|neither|no \w{1,20})\b[^,.;]{0,40}\b(?:can|may|could) be\b")
 A_RAISE = lazy_re(r"^\s*raise [A-Z\w.]{1,80}(?:\(|$)|^\s*(?:return|assert) \S")
 """A traceback's source line."""
@@ -111,7 +113,7 @@ def advice(message: str) -> str:
             told = (
                 f"{told} {sentences[index + 1]}" if index + 1 < len(sentences) and sentences[index + 1] else told[:-1]
             )
-        if not told or told in chosen or len(told) > LONGEST_SENTENCE:
+        if not told or told in chosen or len(told) > LONGEST_SENTENCE or BETWEEN.search(told):
             continue
         if chosen and len(". ".join((*chosen, told))) > LONGEST:
             break

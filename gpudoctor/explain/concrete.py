@@ -60,8 +60,8 @@ def _said(message: str) -> str:
 
 def sizes(message: str) -> str:
     """The two that do not fit; empty where the message does not tell two."""
-    match = next((match for form in TWO_SIZES if (match := form.search(_said(message)))), None)
-    return f"{match['one']} and {match['other']}" if match else ""
+    found = (match for form in TWO_SIZES if (match := form.search(_said(message))))
+    return next((f"{match['one']} and {match['other']}" for match in found if match["one"] != match["other"]), "")
 
 
 def address(message: str) -> str:

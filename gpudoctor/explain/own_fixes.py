@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from gpudoctor.explain.releases_apart import of_module
 from gpudoctor.knowledge.gpus.xid import OF_NVLINK
-from gpudoctor.knowledge.modules import brought_by
+from gpudoctor.knowledge.modules import brought_by, part_of_namespace
 from gpudoctor.knowledge.schedulers.slurm_words import of_refusal
 from gpudoctor.lazy import lazy_re
 
@@ -176,6 +176,8 @@ def module_fix(module: str) -> tuple[str, dict[str, str]]:
         return "brought", {"how": told}
     if released := of_module(module):
         return "brought", {"how": released.how}
+    if part := part_of_namespace(module):
+        return "package", {"package": part}
     if top in OF_A_PROGRAM:
         return "own-module", {"name": top}
     if "." in module:  # Python names the first part that it does not find: what stands before it is there
@@ -329,6 +331,10 @@ BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"free ports"), "pod-ports"),
     ),
     ("xid-gpu-lost", "reset-gpu"): ((lazy_re(r"\bXid \S{1,30}: (?:119|120), "), "gsp"),),
+    ("gpu-program-fault", ""): (
+        (lazy_re(r"\bXid \S{1,30}: 13, "), "xid-13"),
+        (lazy_re(r"\bXid \S{1,30}: 31, "), "xid-31"),
+    ),
     ("disk-full", "evicted"): ((lazy_re(r"node was low on resource"), "evicted-node"),),
     ("firewall-ephemeral-ports", ""): (
         (lazy_re(r"(?i)connection refused"), "refused"),

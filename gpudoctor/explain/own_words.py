@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from gpudoctor.explain.advised import advice, split_by
 from gpudoctor.explain.forms import of_form
 from gpudoctor.explain.own_fixes import device_of, setting_of
+from gpudoctor.explain.pins import pinned
 from gpudoctor.explain.requirements import required
 from gpudoctor.fault_classes import Class
+from gpudoctor.knowledge.modules import part_of_namespace
 from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 
@@ -121,6 +123,8 @@ INSTALL = tuple(
         rf"No module named {PACKAGE}",
     )
 )
+UNPLACED = lazy_re(r"cannot import name '(?P<name>\w{1,80})' from '(?P<package>[\w.]{1,120})' \(unknown location\)")
+"""Of a package without a file of its own (a namespace)."""
 NO_LIST = lazy_re(r"(?i)\brange\b|\binterval\b|\[type=|\b(?:only|most|exactly) one of\b")
 """A span of numbers, pydantic's kind of refusal, and options of which one may be given."""
 IS_THERE = lazy_re(r"(?i)\b(?:already exists?|file exists|exists without|is not empty)\b")
@@ -165,6 +169,7 @@ SPEAKS = lazy_re(
 )
 """Behind the name of a program that begins its message with it, as error(3) and bfd's linkers do."""
 OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
+OF_RELEASES: frozenset[Class] = frozenset({"dependency-mismatch", "config", "exception", "import"})
 OF_FORMS: frozenset[Class] = OF_SETTINGS | {"dependency-mismatch", "import", "checkpoint"}
 SUGGESTED = lazy_re(
     r"(?i)(?:\b(?:did|perhaps) you me(?:an|ant)\b|\btip: |\bhint: |\bto fix: |\[possible values: |\bchoose from\b|"
@@ -289,7 +294,9 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "allowed", {**values, "allowed": allowed, "told": f" The message itself: {advised}." if more else ""}
     if kind in OF_SETTINGS and (match := TWICE.search(clause)):
         return "twice", {**values, **{name: told.strip() for name, told in match.groupdict().items()}}
-    if kind in OF_SETTINGS and (change := required(clause)):
+    if kind in OF_RELEASES and (package := pinned(message)):
+        return "pinned", {"package": package}
+    if kind in (*OF_SETTINGS, "shape") and (change := required(clause)):
         return "required", {
             "change": change,
             "told": f" The message itself: {advised}." if advised else also_told(message),
@@ -355,6 +362,10 @@ def refused_path(message: str) -> str:
 
 def to_install(message: str) -> str:
     """The package that a message asks to be installed, as pip takes it; empty where it names none."""
+    if stated := pinned(message):
+        return stated
+    if (match := UNPLACED.search(message)) and (part := part_of_namespace(f"{match['package']}.{match['name']}")):
+        return part
     for form in INSTALL:
         if (match := form.search(message[:MOST])) and match["package"].lower() not in NOT_A_PACKAGE:
             return match["package"].rstrip(".,")

@@ -5,6 +5,7 @@
 must break what the sentence demands, else they are others.
 """
 
+import math
 import re
 from typing import NamedTuple
 
@@ -41,6 +42,13 @@ VALUE = lazy_re(
 )
 GOT = lazy_re(r"(?i)\b(?:but )?(?:got|received|found|given|have|were)\b:?")
 ARTICLE = lazy_re(r"(?i)^.*\b(?:that|the|your|if|when|a|an|with|using|and|got|but|requires|User-specified) (?=\S)")
+PRODUCT = lazy_re(
+    r"(?P<whole>[A-Za-z][\w-]*(?: [a-z][\w-]*){0,4}) ?\(?=?(?P<value>\d{1,9})\)? ?(?:!=|(?:is|was) not equal to|"
+    r"(?:does|did) not (?:equal|match)|(?:must|should|has to) (?:be |equal )?(?:equal(?: to)?|match|==)) "
+    r"(?P<factors>(?:(?:[A-Za-z][\w-]*(?: [a-z][\w-]*){0,3} ?)?\(?=?\d{1,9}\)? ?[*x\u00d7] ?){1,4}"
+    r"(?:[A-Za-z][\w-]*(?: [a-z][\w-]*){0,3} ?)?\(?=?\d{1,9}\)?)"
+)
+ONE_FACTOR = lazy_re(r"(?P<name>[A-Za-z][\w-]*(?: [a-z][\w-]*){0,3})? ?\(?=?(?P<value>\d{1,9})\)?")
 OF_TENSORS = lazy_re(
     r"(?i)\btensors?\b(?![ _-](?:model[ _-])?parallel)|\bshapes?\b|\bdim(?:ension)?s? \d|\bsize mismatch\b|"
     r"\bmat[12]\b|\bindex\b"
@@ -61,11 +69,30 @@ def required(clause: str) -> str:
     kept = clause[:MOST]
     if OF_TENSORS.search(kept):
         return ""
+    if (product := PRODUCT.search(kept)) and (told := _product(product)):
+        return told
     for form, tell in ((DIVISIBLE, _divisible), (AT_MOST, _at_most), (AT_LEAST, _at_least)):
         at = form.search(kept)
         if at is not None and (sides := _sides(kept, at)) and (told := tell(*sides)):
             return told
     return ""
+
+
+def _product(match: re.Match[str]) -> str:
+    """world size 3 != dp (2) * tp (2): the number of processes, or one of what it is parted by."""
+    whole = Side(ARTICLE.sub("", match["whole"]), int(match["value"]))
+    factors = [Side(at["name"] or "", int(at["value"])) for at in ONE_FACTOR.finditer(match["factors"])]
+    product = math.prod(each.value for each in factors)
+    if product == whole.value or not all(each.name and each.value for each in factors) or product >= LARGEST:
+        return ""
+    ways = [_set(whole, (product,))]
+    for each in factors:
+        rest = product // each.value
+        if whole.value and whole.value % rest == 0:
+            ways.append(_set(each, (whole.value // rest,)))
+    if len(ways) == 1:
+        ways.append(f"change {', '.join(each.name for each in factors)} so that their product is {whole.value}")
+    return f"{whole.value} is not {' x '.join(str(each.value) for each in factors)} = {product}: {', or '.join(ways)}"
 
 
 def _sides(text: str, at: re.Match[str]) -> tuple[Side, Side] | None:

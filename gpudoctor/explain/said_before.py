@@ -38,6 +38,20 @@ LEFT_OUT = lazy_re(
     r"no (?:labels?|images?|annotations?|samples?|data|files?) (?:found|in)|corrupt)\b"
 )
 """A warning of data that are not used: what misses them may fail behind it in words that say nothing of that."""
+OF_A_TOOL = lazy_re(
+    r"(?i)^(?:(?:/\S{1,80}/)?(?:tar|wget|curl|cp|mv|ln|unzip|gzip|gunzip|bzip2|xz|zstd|rsync|scp|cat|rm|mkdir|aws|"
+    r"gsutil|gcloud|azcopy|s5cmd|rclone|git|mount(?:\.\w{2,8})?): ?|fatal error: |download failed: )[^\n]*"
+    r"(?:cannot|can't|could not|"
+    r"no such|fail|unable|error|denied|not found|unexpected|refused|timed out|no space|not resolve|not in gzip)"
+)
+"""What the usual tools that fetch, copy and unpack write when they fail."""
+MISSES = lazy_re(
+    r"(?i)no such file|not found|not exist|num_samples=0|"
+    r"\bempty\b|\bno (?:\w{2,12} )?(?:files?|images?|data|samples?)\b|"
+    r"out of input|EOFError|\bzip\b|gzip|central directory|IndexError|ZeroDivision|StopIteration|expecting value|"
+    r"length 0|invalid load key"
+)
+"""Of something that was not made, or not to its end."""
 LONGEST = 240
 OF_A_BUILD = lazy_re(r"Error (?:building|compiling) (?:objects for )?extension")
 """It tells only that a build has failed: the compiler's first error, wherever it stands, says of what."""
@@ -126,4 +140,8 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
             f"{cause.fix.text}"
         )
         return structs.replace(cause, fix=fix, evidence=(*cause.evidence, *left_out[:MOST]))
+    failed = next((line.text.strip() for line in lines if OF_A_TOOL.match(line.text.strip())), "")
+    if failed and MISSES.search(at.text):
+        told = shortened(failed, LONGEST).rstrip(".")
+        cause = structs.replace(cause, fix=Fix(f"Mend first what failed before it: {told}. Else: {cause.fix.text}"))
     return structs.replace(cause, evidence=(*cause.evidence, *lines[-MOST:]))

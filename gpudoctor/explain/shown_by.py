@@ -71,6 +71,32 @@ SHOWN: tuple[Telling, ...] = (
         (command("python -m pip check"),),
     ),
     Telling(
+        ("program-error", "gpu-program-fault"),
+        (r"Token indices sequence length is longer than the specified[^\n(]{0,90}\((?P<has>\d+) > (?P<most>\d+)\)",),
+        "The tokenizer said before that a text has {has} tokens and the model takes {most}: call it with "
+        "truncation=True, max_length={most}, or part longer texts.",
+        own=r"index out of range|device-side assert|srcIndex|(?:must match|expanded) (?:the )?size|index_select",
+    ),
+    Telling(
+        ("gpu-out-of-memory", "program-error"),
+        (r"estimated maximum model length is (?P<most>\d{2,9})",),
+        "One sequence of the model's full length does not fit into the KV cache: --max-model-len {most} or less fits "
+        "there; for longer ones raise --gpu-memory-utilization, or take more GPUs (--tensor-parallel-size) or "
+        "--kv-cache-dtype fp8.",
+        own=r"KV cache",
+    ),
+    Telling(
+        ("disk-full",),
+        (
+            r"failed finding central directory|Ran out of input|EOFError|invalid load key|unexpected EOF|"
+            r"HeaderTooLarge|MetadataIncompleteBuffer|Compressed file ended before",
+        ),
+        "The disk was full when that file was written, and what was read later is cut off: make room (df -h), remove "
+        "the damaged file, and go on from the one before it.",
+        (command("df -h"), command("df -i")),
+        own=r"(?i)no space left",
+    ),
+    Telling(
         ("disk-full",),
         (r"^Filesystem\s+Inodes\s", r"^\S+\s+\d+\s+\d+\s+0\s+100%\s+(?P<mount>/\S*)"),
         "{mount} has room and no inodes left: too many files. Remove or pack small ones there (caches, old "

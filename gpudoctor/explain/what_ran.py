@@ -3,7 +3,7 @@ scheduler and no word of torch where neither ran, pip of the Python that the log
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
@@ -33,6 +33,12 @@ OF_TRAINING = lazy_re(
     r"(?i)torch|tensorflow|keras|\bjax|flax|paddle|mxnet|deepspeed|vllm|epoch|batch|\bloss\b|\btrain|transformers|token"
 )
 OF_A_POD = lazy_re(r"(?i)\bkube|\bpods?\b|\bReason:\s+OOMKilled")
+ON_PODS: Mapping[str, tuple[str, ...]] = {
+    "host-out-of-memory": (),
+    "shm-too-small": ("bus", "host"),
+    "memlock-limit": (),
+}
+"""Causes whose fix is another one in a pod, with the variants that are for hosts and containers started by hand."""
 OF_ANY_PROGRAM = {"driver-mismatch": "program", "gpu-out-of-memory": "program"}
 """Causes whose own fix speaks of torch or of a training, and the variant for other programs."""
 PYTHON = lazy_re(
@@ -52,8 +58,14 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     fix, known = cause.fix, CAUSES[cause.cause]
     if (other := OF_ANY_PROGRAM.get(cause.cause)) and fix.text == known.fix.text and not OF_TRAINING.search(log):
         fix = known.fix_for(other)
-    if cause.cause == "host-out-of-memory" and fix == known.fix and OF_A_POD.search(log):
+    if (
+        cause.cause in ON_PODS
+        and OF_A_POD.search(log)
+        and fix in (known.fix, *map(known.fix_for, ON_PODS[cause.cause]))
+    ):
         fix = known.fix_for("pod")
+    if "(--mem)" in fix.text and OF_A_POD.search(log):
+        fix = Fix(fix.text.replace("(--mem)", "(resources.limits.memory)"), fix.commands, otherwise=fix.otherwise)
     if cause.cause == "wrong-nic" and (leads := _interface(log)):
         fix = Fix(
             f"{fix.text} Of those that NCCL lists there, {leads} is the only one that may lead to another node.",

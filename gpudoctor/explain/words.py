@@ -43,6 +43,8 @@ OF_SETTINGS = r"\bconfig\w*\b|\byaml\b|hyperparameter|\bTrainingArguments\b"
 OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (lazy_re(text), judged)
     for text, judged in (
+        (r"\b(?:[Nn]eeds|[Rr]equires) (?:version )?(?!Python\b)[\w '-]{0,30}\d+(?:\.\d+)+'? or "
+         r"(?:less|lower|older|newer|later|greater|higher)\b", MISMATCH),
         (r"(?i)\b(?:binary|library|extension)\b[^\n]{0,20}\bnot found\b[^\n]{0,200}"
          r"(?:site|dist)-packages\S{1,200}\.so\b", MISMATCH),
         (r"\bRAY_memory_\w{3,40}|\bray-oom-prevention\b", MEMORY),

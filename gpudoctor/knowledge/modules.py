@@ -132,6 +132,22 @@ BROUGHT: Mapping[str, str] = {
 }
 
 
+NAMESPACES: Mapping[str, str] = {
+    "google.cloud": "google-cloud-",
+    "backports": "backports.",
+    "ruamel": "ruamel.",
+}
+"""Packages of which each part is a distribution of its own, and how that is called."""
+
+
+def part_of_namespace(module: str) -> str:
+    """The distribution that brings this part; empty where its package is one."""
+    for namespace, of in NAMESPACES.items():
+        if module.startswith(f"{namespace}."):
+            return of + module.removeprefix(f"{namespace}.").partition(".")[0].replace("_", "-")
+    return ""
+
+
 def brought_by(module: str) -> str:
     """What brings a module, as a sentence without its full stop; empty where pip does so by its name, or nobody here
     knows."""
@@ -149,4 +165,4 @@ def brought_by(module: str) -> str:
     return ""
 
 
-__all__ = ["brought_by"]
+__all__ = ["brought_by", "part_of_namespace"]
