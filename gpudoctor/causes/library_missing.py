@@ -13,6 +13,12 @@ TOLD = {
         "built without that extension (reinstall it where nvcc and torch are of one CUDA), or a folder of the same "
         "name comes first on Python's path."
     ),
+    "part-release": (
+        "{package} is installed and has no {module}: the release that is here is not the one that the program was "
+        "written for (the part came later, or was moved or taken away). Install the one that the project's "
+        "requirements name, or that was there when it was written (python -m pip index versions '{package}' lists "
+        "them); else a folder or file called {top} comes first on Python's path and hides it."
+    ),
     "own-module": (
         "{name} is a folder or file of the program itself, and Python does not look there: start it in the program's "
         "folder (python -m), put that into PYTHONPATH, or pip install -e it; another package of this name that is "

@@ -94,9 +94,8 @@ CAUSE = Cause(
         "program-to-start": "{how}",
         "in-package": Fix(
             "No remedy is known for this. It ended inside of {package}{said}: look first at what is handed to it"
-            "{place}. Where that is as {package}'s documentation has it, another release of it may differ (python -m "
-            "pip install --upgrade '{distribution}', or the one that the project's requirements name): look for the "
-            "message in its issues before.",
+            "{place}. Where that is as {package}'s documentation has it, look for the message in its issues: they say "
+            "whether another release behaves otherwise, and the project's requirements name the one it was made for.",
         ),
         "by-package": (
             "{package} itself refuses it{said}. Bring the setting, file or value that this speaks of to what it asks "

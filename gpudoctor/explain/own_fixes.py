@@ -67,6 +67,8 @@ OF_A_PROGRAM = frozenset(
     }
 )
 """Folders and files that programs have of their own: PyPI has others by these names."""
+COMPILED = lazy_re(r"(?i)\._|(?:cuda|ext|kernels?|ops|fast|cython|native|cpp|_c)$")
+"""How parts that are compiled are called, as a rule; other parts are missing for the release."""
 PACKAGE = lazy_re(r"(?:site|dist)-packages/(?P<name>[A-Za-z_]\w{1,60})")
 OF_NVIDIA = lazy_re(r"/nvidia/\w{2,20}/lib/")
 """Where the nvidia-* packages put the libraries that torch loads."""
@@ -181,7 +183,10 @@ def module_fix(module: str) -> tuple[str, dict[str, str]]:
     if top in OF_A_PROGRAM:
         return "own-module", {"name": top}
     if "." in module:  # Python names the first part that it does not find: what stands before it is there
-        return "part", {"package": DISTRIBUTIONS.get(top, top.replace("_", "-")), "module": module}
+        package = DISTRIBUTIONS.get(top, top.replace("_", "-"))
+        if COMPILED.search(module):
+            return "part", {"package": package, "module": module}
+        return "part-release", {"package": package, "module": module, "top": top}
     return "package", {"package": DISTRIBUTIONS.get(top, top.replace("_", "-"))}
 
 

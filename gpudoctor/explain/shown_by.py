@@ -86,6 +86,18 @@ SHOWN: tuple[Telling, ...] = (
         own=r"KV cache",
     ),
     Telling(
+        ("fabric-manager",),
+        (
+            r"\b(?:NVIDIA|Tesla|GeForce|Quadro) [^\n|]{0,30}"
+            r"(?:PCIe|RTX|GTX|\bL40S?|\bL4\b|\bT4\b|\bA10G?\b|\bA40\b|\bA16\b)",
+        ),
+        "The GPUs that are listed there are PCIe cards, which have no NVSwitch: Fabric Manager has nothing to do for "
+        "them (disable it). Where error 802 is told on such a card, its confidential-computing mode waits to be set "
+        "ready (nvidia-smi conf-compute -f shows the mode, -srs 1 sets it ready), or the driver is still starting.",
+        (command("nvidia-smi topo -m"),),
+        unless=r"(?i)NVSwitch|\bHGX\b|\bSXM",
+    ),
+    Telling(
         ("disk-full",),
         (
             r"failed finding central directory|Ran out of input|EOFError|invalid load key|unexpected EOF|"
