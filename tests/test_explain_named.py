@@ -74,7 +74,8 @@ def test_who_brings_it() -> None:
     assert command_fix("torchrun")[0] == "command-of"
     assert command_fix("frobnicate") == ("", {})
     assert module_fix("imp")[0] == module_fix("torch_scatter")[0] == "brought"
-    assert module_fix("torch_scatter.scatter")[0] == "part"
+    assert module_fix("torch_scatter.scatter")[0] == "part-release"
+    assert module_fix("torch_scatter._scatter_cuda")[0] == "part"
 
 
 @pytest.mark.parametrize(
