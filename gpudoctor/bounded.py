@@ -5,13 +5,14 @@ its reader busy. `opened` never waits; `contents` reads so much and so long and 
 it has read is bounded by gpudoctor/cost.py. Whoever meets a bound says which.
 """
 
+import contextlib
 import errno
 import os
 import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -53,6 +54,8 @@ LISTED_MOST_MEMORY = 4 * GIB
 NUMBERS_SECONDS = 0.0625
 """For each MiB of numbers that is read or written; 0.003 to 0.012 are needed (measured)."""
 
+ANSWER_SECONDS = 10.0
+"""Until a file system has told what is there by a name."""
 FILE_SECONDS = 60.0
 """Until a regular file was read; then its file system is taken for dead."""
 WRITER_SECONDS = 10.0
@@ -109,6 +112,30 @@ def regular(path: str | Path, *, links: bool = True) -> int:
     return descriptor
 
 
+def must_answer(names: Iterable[str]) -> None:
+    """Asks for each of these, whatever they are, as a file. Raises `Refused`, with the name, where its file system does
+    not answer: one on a dead server would hold up whoever opens it for ever."""
+    asked = ""
+
+    def ask(clock: _Clock) -> None:
+        nonlocal asked
+        for asked in names:
+            with contextlib.suppress(OSError, ValueError):
+                about = Path(asked).stat()
+                if (
+                    stat.S_ISREG(about.st_mode) and about.st_size
+                ):  # /proc's have no size, and some are used up by reading
+                    with Path(asked).open("rb", buffering=0) as file:
+                        file.read(1)  # what it is may be known here from before
+
+    try:
+        _in_time(ask, ANSWER_SECONDS)
+    except Refused as error:
+        raise Refused(f"{asked}: {error}") from None
+    except RuntimeError:  # no thread may be started (ulimit -u)
+        pass
+
+
 def contents(path: str, most: int) -> bytes:
     """The bytes of a file, or of standard input for "-". Raises `Refused`."""
     if path == "-":
@@ -159,16 +186,16 @@ def _standard_input(most: int) -> bytes:
 class _Clock:
     """Until when a read may be silent. Its reader moves it on."""
 
-    def __init__(self) -> None:
-        self.goes_on(FILE_SECONDS)
+    def __init__(self, seconds: float) -> None:
+        self.goes_on(seconds)
 
     def goes_on(self, seconds: float) -> None:
         self.until = time.monotonic() + seconds
 
 
-def _in_time(work: Callable[[_Clock], T]) -> T:
+def _in_time(work: Callable[[_Clock], T], seconds: float = 0.0) -> T:
     """What `work` gives. A thread, because nothing else gets out of a read of a dead file system, or lets Ctrl-C in."""
-    clock = _Clock()
+    clock = _Clock(seconds := seconds or FILE_SECONDS)
     answers: list[T] = []
     errors: list[BaseException] = []
     done = threading.Event()
@@ -183,7 +210,7 @@ def _in_time(work: Callable[[_Clock], T]) -> T:
     threading.Thread(target=run, daemon=True, name="reads a file").start()
     while not done.wait(max(0.0, clock.until - time.monotonic())):
         if time.monotonic() >= clock.until:
-            raise Refused(f"its file system has not answered for {FILE_SECONDS:.0f} s")
+            raise Refused(f"its file system has not answered for {seconds:.0f} s")
     if errors:
         raise errors[0]
     return answers[0]

@@ -10,7 +10,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from types import FrameType
 from typing import NoReturn
 
@@ -19,6 +20,8 @@ from gpudoctor.cli.commands import help_text, in_words, troubles_text
 from gpudoctor.errors import BadInput, Error
 from gpudoctor.lacking import lacking
 
+OF_RUN = 125
+"""Our own failure: 2 may be the command's."""
 INTERRUPTED = 128 + signal.SIGINT
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """What a disk, a quota, a limit or a terminal that is gone says to who prints."""
@@ -82,8 +85,15 @@ def _within_its_cost(arguments: Sequence[str]) -> object:
     ):  # typer alone takes a tenth of a second
         print(f"gpudoctor {__version__}" if "--version" in arguments else help_text() if arguments else troubles_text())
         return 0
+    from gpudoctor import bounded
     from gpudoctor.cli.group import app
 
+    try:
+        bounded.must_answer(_named(arguments))
+    except bounded.Refused as refused:
+        problem = BadInput(str(refused))
+        problem.status = OF_RUN if arguments[0] == "run" else problem.status
+        raise problem from None
     try:
         return app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
     except cost.Beyond as met:
@@ -93,6 +103,12 @@ def _within_its_cost(arguments: Sequence[str]) -> object:
         if not said:
             raise
         raise BadInput(f"the file that was given is refused: {said}") from None
+
+
+def _named(arguments: Sequence[str]) -> Iterator[str]:
+    """What may be a file's name; of the command that `run` runs nothing is asked."""
+    for word in takewhile(lambda word: word != "--", arguments):
+        yield word.partition("=")[2] if word.startswith("-") else word
 
 
 def _say_broken_plugins() -> None:
