@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from gpudoctor import threads
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 T = TypeVar("T")
@@ -207,7 +209,7 @@ def _in_time(work: Callable[[_Clock], T], seconds: float = 0.0) -> T:
             errors.append(error)
         done.set()
 
-    threading.Thread(target=run, daemon=True, name="reads a file").start()
+    threads.start(threading.Thread(target=run, daemon=True, name="reads a file"))
     while not done.wait(max(0.0, clock.until - time.monotonic())):
         if time.monotonic() >= clock.until:
             raise Refused(f"its file system has not answered for {seconds:.0f} s")

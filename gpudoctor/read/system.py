@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from gpudoctor import programs
+from gpudoctor import programs, threads
 from gpudoctor.snapshot import Reading, absent, missing, read
 
 T = TypeVar("T")
@@ -231,7 +231,7 @@ def within(seconds: float, what: str, function: Callable[[], T]) -> T:
             errors.append(error)
         done.set()
 
-    threading.Thread(target=work, daemon=True).start()
+    threads.start(threading.Thread(target=work, daemon=True))
     if not done.wait(seconds):
         raise TimeoutError(f"{what} gave no answer within {seconds:.0f} s")
     if errors:
