@@ -295,11 +295,9 @@ def remove_leftovers() -> None:
     """Folders of this user's processes that were killed, as far as that is done in a moment: TMPDIR may be dead."""
     import threading
 
-    from gpudoctor import threads
-
     with contextlib.suppress(RuntimeError):  # no thread may be started
         removing = threading.Thread(target=_remove_leftovers, daemon=True)
-        threads.start(removing)
+        removing.start()
         removing.join(LEFTOVERS_SECONDS)
 
 
