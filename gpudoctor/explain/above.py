@@ -29,7 +29,7 @@ from gpudoctor.explain.state_tables import IN_ITS_LOG
 from gpudoctor.explain.stated import stated
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.fault_classes import MEANS, Class
 from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
@@ -228,7 +228,7 @@ def _of_lines_behind(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str
     for number, text in ends.get(at.file, ()):
         if not at.line < number <= at.line + BEHIND or MILD.search(text):
             continue
-        told = clean(text)[writer(text).length :].strip()
+        told = unprefixed(clean(text)).strip()
         if (words := advice(told)).count(" ") > FEWEST and told.startswith(words[:FEW]):
             return Fix(f"Do what the lines behind it say: {words}.")
     return None
@@ -366,7 +366,7 @@ def to_try(
         return told
     quoted = {(line.file, line.line) for line in trouble}
     lines = [
-        Line(file, number, text[writer(text).length :])
+        Line(file, number, unprefixed(text))
         for file, texts in ends.items()
         for (_, before), (number, text) in pairwise([(0, ""), *texts[-LAST:]])
         if (file, number) in quoted
@@ -388,11 +388,11 @@ def to_try(
     texts_at_end = [clean(text) for texts in ends.values() for _, text in texts[-LAST:]]
     decisive = [i for i, text in enumerate(texts_at_end) if len(text.strip()) > FEW and text.strip()[:SAME] in unknown]
     for index in decisive:
-        if told := _of_its_words(texts_at_end[index][writer(texts_at_end[index]).length :], kind):
+        if told := _of_its_words(unprefixed(texts_at_end[index]), kind):
             return told
     for index in decisive[:1]:
         for text in texts_at_end[index + 1 : index + 1 + BEHIND]:
-            told = text[writer(text).length :].strip()
+            told = unprefixed(text).strip()
             if (words := advice(told)).count(" ") > FEWEST and told.startswith(words[:FEW]) and not MILD.search(text):
                 return f"Do what the lines behind it say: {words}."
         if OF_NO_TABLE in unknown and (judged := judged_line(texts_at_end[index])) and judged.kind in USUAL:

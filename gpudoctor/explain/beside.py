@@ -11,7 +11,7 @@ from gpudoctor.explain.course import PROGRESS
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.tracebacks import FRAME
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.lazy import lazy_re
 
 MOST = 3
@@ -100,6 +100,6 @@ def _heading(end: Sequence[tuple[int, str]], at: int, indent: int) -> int | None
 
 
 def _speaker(text: str) -> str:
-    rest = text[writer(text).length :].lstrip()
+    rest = unprefixed(text).lstrip()
     match = SPEAKER.match(rest)
     return match["name"] if match else ""

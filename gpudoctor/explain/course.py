@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from gpudoctor.explain.object_states import states
 from gpudoctor.explain.standing import standing
 from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, FRAME_WRITTEN, HEADER
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed, writer
 from gpudoctor.lazy import lazy_re
 
 Course = Literal["gets on", "ended well", "stands", "cut off", "not shown"]
@@ -441,8 +441,8 @@ def _cut(lines: Sequence[tuple[int, str]]) -> str:
     number, last = lines[-1]
     last = last[:1000]
     before = lines[-2][1][:1000] if len(lines) > 1 else ""
-    plain = last[writer(last).length :].strip()
-    in_frame = FRAME.search(before[writer(before).length :].lstrip()) is not None and not EXCEPTION.match(plain)
+    plain = unprefixed(last).strip()
+    in_frame = FRAME.search(unprefixed(before).lstrip()) is not None and not EXCEPTION.match(plain)
     if HEADER in last or OPEN_FRAME.search(last) or in_frame:
         return f"the log is cut off: it ends in the middle of a traceback at line {number}, before what was raised"
     return ""

@@ -15,7 +15,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldTraceback
 from gpudoctor.explain.tracebacks import FRAME, HEADER, Traceback
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 
@@ -206,7 +206,7 @@ def _went_on(
 
 
 def _ordinary(text: str) -> bool:
-    said = text[writer(text).length :] if text else ""
+    said = unprefixed(text) if text else ""
     return not (
         INDENTED.match(said) or FRAME.match(said) or OTHERS.search(text) or WARNING.search(text) or TROUBLE.search(text)
     )

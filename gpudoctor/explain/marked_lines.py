@@ -9,7 +9,7 @@ panics of Go and Rust, and the word in front that commands have for it.
 """
 
 from gpudoctor.explain.course import MILD
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.lazy import lazy_re
 
 LEVEL = r"(?:error|fatal|critical|panic|dpanic|emergency|severe)"
@@ -53,7 +53,7 @@ WORDS = 10
 def is_prose(text: str) -> bool:
     """What a model wrote or read, in sentences about people and texts, whatever stands before it: no program's "
     "error."""
-    told = MARK.sub("", text[writer(text).length :], count=1)
+    told = MARK.sub("", unprefixed(text), count=1)
     return len(told.split()) >= WORDS and OF_PEOPLE.search(told) is not None and NO_PROSE.search(told) is None
 
 
@@ -64,5 +64,5 @@ def is_marked(text: str) -> bool:
     """Its writer marks it as an error."""
     if MILD.search(text) or OF_A_DAEMON.match(text) or is_prose(text):
         return False
-    rest = text[writer(text).length :].lstrip()
+    rest = unprefixed(text).lstrip()
     return ANYWHERE.search(text[:400]) is not None or AT_THE_BEGINNING.match(rest) is not None

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.explain.beside import COMMAND
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.lazy import lazy_re
 
 Lines = Sequence[tuple[int, str]]
@@ -48,7 +48,7 @@ def by_commands(ends: Mapping[str, Lines]) -> str:
 
 def _shown(lines: Lines) -> Iterator[str]:
     for _, text in lines:
-        stripped = text[writer(text).length :]
+        stripped = unprefixed(text)
         if HEADER.match(stripped) or COMMAND.match(stripped):
             yield stripped
 

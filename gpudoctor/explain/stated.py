@@ -17,7 +17,7 @@ from gpudoctor.explain.report import LogCause
 from gpudoctor.explain.requirements import required
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.told_by_place import package_of
-from gpudoctor.explain.writers import writer
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.lazy import lazy_re
 
 Ends = Mapping[str, Sequence[tuple[int, str]]]
@@ -59,7 +59,7 @@ def _about_packages(cause: LogCause) -> bool:
 def _lines(ends: Ends) -> Iterator[str]:
     for lines in ends.values():
         for _, text in lines:
-            yield text[writer(text).length :].strip()
+            yield unprefixed(text).strip()
 
 
 def _above(cause: LogCause, ends: Ends) -> str:
@@ -77,7 +77,7 @@ def _raised_from(cause: LogCause, ends: Ends) -> str:
     """What the exception says that a library raised from this one, in words of its own (`raise ... from`)."""
     at, is_next = cause.evidence[0], False
     for number, text in ends.get(at.file, ()):
-        line = clean(text)[writer(text).length :]
+        line = unprefixed(clean(text))
         if not at.line < number <= at.line + FAR:
             continue
         if RAISED_FROM.match(line):

@@ -139,6 +139,11 @@ def writer(line: str, year: int | None = None) -> Writer:
     return Writer(rank, local, host, pid, time, at)
 
 
+def unprefixed(line: str) -> str:
+    """The line without such prefixes."""
+    return line[writer(line).length :]
+
+
 def _time(values: dict[str, str | None], year: int | None) -> float | None:
     date = values.get("date")
     if not date:
