@@ -7,11 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from gpudoctor.lint.model import Manifest, ManifestValue
+from gpudoctor.lint.model import Manifest
 from gpudoctor.lint.pods import containers
-from gpudoctor.lint.rules.manifest_values import by_path, children
+from gpudoctor.lint.rules.manifest_values import Refusal, by_path, children
 
-Refusal = tuple[ManifestValue, str, str, str]
 CORE = ("v1", "batch/v1", "apps/v1")
 PORTS = 65535
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -9,7 +9,7 @@ from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import Container, containers
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import manifest_formats
-from gpudoctor.lint.rules.manifest_values import by_path, children
+from gpudoctor.lint.rules.manifest_values import Refusal, by_path, children
 from gpudoctor.lint.schema_words import found_by_schema, kubernetes, none_of_the_words
 
 _QUANTITY = lazy_re(r"(?P<number>\+?(?:\d+\.?\d*|\.\d+))(?P<unit>m|u|n|[kMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
@@ -26,10 +26,6 @@ _SUBDOMAIN = lazy_re(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*
 _CONTROLLERS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _OPEN = lazy_re(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before the API server sees it."""
-UNKNOWN_MEDIUM = "The API server takes it, and the pod stays in ContainerCreating: unknown storage medium."
-"""Kubernetes 1.20 to 1.34 validate the size alone; pkg/volume/emptydir fails as it is mounted."""
-Refusal = tuple[ManifestValue, str, str, str]
-"""The value, what stands there, what the API server says, what to write."""
 
 _POD = (
     "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  backoffLimit: 0\n  template:\n    spec:\n"
@@ -78,18 +74,27 @@ def value_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
             if problem.what in ("word", "range"):
                 seen.add(problem.value.span.start)
                 yield none_of_the_words(problem)
-        for value, what, says, instead in _refused(manifest):
+        for value, what, happens, instead in _told(manifest):
             if value.span.start in seen or _OPEN.search(value.value):
                 continue
             seen.add(value.span.start)
             yield LintFinding(
                 span=value.span,
                 summary=what,
-                happens=says
-                if says is UNKNOWN_MEDIUM
-                else f"The API server refuses the manifest: {says}. No pod is made.",
+                happens=happens,
                 fix=instead,
             )
+
+
+def _told(manifest: Manifest) -> Iterator[tuple[ManifestValue, str, str, str]]:
+    """With what happens, in place of what the API server says."""
+    for value, what, says, instead in _refused(manifest):
+        yield value, what, f"The API server refuses the manifest: {says}. No pod is made.", instead
+    for value in manifest.values:
+        # Kubernetes 1.20 to 1.34 validate the size alone; pkg/volume/emptydir fails as it is mounted.
+        if value.path[-1:] == ("medium",) and not re.fullmatch(r"Memory|HugePages(?:-\w+)?|", value.value):
+            happens = "The API server takes it, and the pod stays in ContainerCreating: unknown storage medium."
+            yield value, f"medium is {value.value}", happens, "Write Memory."
 
 
 def _refused(manifest: Manifest) -> Iterator[Refusal]:
@@ -243,8 +248,6 @@ def _tables(manifest: Manifest) -> Iterator[Refusal]:
                 "quantities must match the regular expression ...",
                 "Write 16Gi (1024 each) or 16G (1000 each).",
             )
-        if value.path[-1:] == ("medium",) and not re.fullmatch(r"Memory|HugePages(?:-\w+)?|", value.value):
-            yield value, f"medium is {value.value}", UNKNOWN_MEDIUM, "Write Memory."
         if value.path[-4:-3] == ("spec",) and value.path[-3] == "resources" and "/" in value.path[-1]:
             yield (
                 value,

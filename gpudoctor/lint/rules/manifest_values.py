@@ -10,6 +10,8 @@ from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.schema_words import found_by_schema, is_filled_in, kubernetes, of_another_kind
 from gpudoctor.lint.understood import whole
 
+Refusal = tuple[ManifestValue, str, str, str]
+"""The value, what stands there, what the API server says, what to write."""
 _PLUGINS = ("ssh", "env", "svc", "tensorflow", "mpi", "pytorch", "hcclrank", "ray")
 
 _POD = (
