@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -117,23 +116,22 @@ def regular(path: str | Path, *, links: bool = True) -> int:
 def must_answer(names: Iterable[str]) -> None:
     """Asks for each of these, whatever they are, as a file. Raises `Refused`, with the name, where its file system does
     not answer: one on a dead server would hold up whoever opens it for ever."""
-    asked = ""
+    asked, until = "", time.monotonic() + ANSWER_SECONDS
 
-    def ask(clock: _Clock) -> None:
+    def ask() -> None:
         nonlocal asked
         for asked in names:
             with contextlib.suppress(OSError, ValueError):
                 about = Path(asked).stat()
-                if (
-                    stat.S_ISREG(about.st_mode) and about.st_size
-                ):  # /proc's have no size, and some are used up by reading
+                # What it is may be known here from before. /proc's have no size, and some are used up by reading.
+                if stat.S_ISREG(about.st_mode) and about.st_size:
                     with Path(asked).open("rb", buffering=0) as file:
-                        file.read(1)  # what it is may be known here from before
+                        file.read(1)
 
     try:
-        _in_time(ask, ANSWER_SECONDS)
-    except Refused as error:
-        raise Refused(f"{asked}: {error}") from None
+        threads.answer(ask, lambda: until)
+    except threads.NoAnswer:
+        raise Refused(f"{asked}: its file system has not answered for {ANSWER_SECONDS:.0f} s") from None
     except RuntimeError:  # no thread may be started (ulimit -u)
         pass
 
@@ -188,34 +186,20 @@ def _standard_input(most: int) -> bytes:
 class _Clock:
     """Until when a read may be silent. Its reader moves it on."""
 
-    def __init__(self, seconds: float) -> None:
-        self.goes_on(seconds)
+    def __init__(self) -> None:
+        self.goes_on(FILE_SECONDS)
 
     def goes_on(self, seconds: float) -> None:
         self.until = time.monotonic() + seconds
 
 
-def _in_time(work: Callable[[_Clock], T], seconds: float = 0.0) -> T:
-    """What `work` gives. A thread, because nothing else gets out of a read of a dead file system, or lets Ctrl-C in."""
-    clock = _Clock(seconds := seconds or FILE_SECONDS)
-    answers: list[T] = []
-    errors: list[BaseException] = []
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            answers.append(work(clock))
-        except BaseException as error:
-            errors.append(error)
-        done.set()
-
-    threads.start(threading.Thread(target=run, daemon=True, name="reads a file"))
-    while not done.wait(max(0.0, clock.until - time.monotonic())):
-        if time.monotonic() >= clock.until:
-            raise Refused(f"its file system has not answered for {seconds:.0f} s")
-    if errors:
-        raise errors[0]
-    return answers[0]
+def _in_time(work: Callable[[_Clock], T]) -> T:
+    """What `work` gives."""
+    clock = _Clock()
+    try:
+        return threads.answer(lambda: work(clock), lambda: clock.until, "reads a file")
+    except threads.NoAnswer:
+        raise Refused(f"its file system has not answered for {FILE_SECONDS:.0f} s") from None
 
 
 def _read(descriptor: int, most: int, clock: _Clock, *, is_named: bool) -> bytes:

@@ -657,7 +657,7 @@ def test_a_dead_mount_holds_up_neither_the_start_nor_the_end(monkeypatch: pytest
 def test_a_doctor_that_stands_in_the_kernel_ends_as_its_command(
     state: str, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "stat").write_text(f"7 (a) b) {state} 1 1")
+    (tmp_path / "stat").write_text(f"7 (a) b) {state}" + " 1" * 49)
     monkeypatch.setattr(last_resort, "STUCK_SECONDS", 0.2)
     monkeypatch.setattr(last_resort, "LOOK_SECONDS", 0.02)
     ended: list[int] = []
@@ -669,7 +669,9 @@ def test_a_doctor_that_stands_in_the_kernel_ends_as_its_command(
     watching.start()
     watching.join(10 if ends else 1)
     assert (ended, len(said)) == (([7], 1) if ends else ([], 0))
-    (tmp_path / "stat").write_text("7 (a) D 1 1")  # it ends here: left behind, it would end the process of the tests
+    (tmp_path / "stat").write_text(
+        "7 (a) D" + " 1" * 49
+    )  # it ends here: left behind, it would end the process of the tests
     watching.join(60)
     assert ended == [7] and not watching.is_alive()
     assert child.wait() == 7, "its status is left for who waits for it"

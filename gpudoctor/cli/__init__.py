@@ -15,13 +15,11 @@ from itertools import takewhile
 from types import FrameType
 from typing import NoReturn
 
-from gpudoctor import __version__, cost, programs
+from gpudoctor import __version__, bounded, cost, programs
 from gpudoctor.cli.commands import help_text, in_words, troubles_text
 from gpudoctor.errors import BadInput, Error
 from gpudoctor.lacking import lacking
 
-OF_RUN = 125
-"""Our own failure: 2 may be the command's."""
 INTERRUPTED = 128 + signal.SIGINT
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """What a disk, a quota, a limit or a terminal that is gone says to who prints."""
@@ -85,15 +83,16 @@ def _within_its_cost(arguments: Sequence[str]) -> object:
     ):  # typer alone takes a tenth of a second
         print(f"gpudoctor {__version__}" if "--version" in arguments else help_text() if arguments else troubles_text())
         return 0
-    from gpudoctor import bounded
     from gpudoctor.cli.group import app
 
     try:
         bounded.must_answer(_named(arguments))
     except bounded.Refused as refused:
-        problem = BadInput(str(refused))
-        problem.status = OF_RUN if arguments[0] == "run" else problem.status
-        raise problem from None
+        if arguments[0] == "run":
+            from gpudoctor.cli.run_command import NothingRun
+
+            raise NothingRun(str(refused)) from None
+        raise BadInput(str(refused)) from None
     try:
         return app(list(arguments), prog_name="gpudoctor", standalone_mode=False)
     except cost.Beyond as met:

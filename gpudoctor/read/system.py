@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -216,24 +216,9 @@ def of_sysfs(
 
 
 def within(seconds: float, what: str, function: Callable[[], T]) -> T:
-    """`function()`, which may never return (a dead mount, DNS): raises `TimeoutError` that names `what`.
-
-    The thread that still hangs is a daemon's and ends with the process.
-    """
-    done = threading.Event()
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(function())
-        except BaseException as error:
-            errors.append(error)
-        done.set()
-
-    threads.start(threading.Thread(target=work, daemon=True))
-    if not done.wait(seconds):
-        raise TimeoutError(f"{what} gave no answer within {seconds:.0f} s")
-    if errors:
-        raise errors[0]
-    return results[0]
+    """`function()`, which may never return: raises `TimeoutError` that names `what`."""
+    until = time.monotonic() + seconds
+    try:
+        return threads.answer(function, lambda: until)
+    except threads.NoAnswer:
+        raise TimeoutError(f"{what} gave no answer within {seconds:.0f} s") from None

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpudoctor import threads
+from gpudoctor.read.process import parse_stat
 from gpudoctor.run.start import OWN_FAILURE, end_as
 
 STUCK_SECONDS, LOOK_SECONDS = 30.0, 1.0
@@ -50,6 +51,6 @@ def _watch(pid: int, known: Callable[[], int | None], say: Callable[[str], None]
 
 def _stands_in_the_kernel(stat: Path) -> bool:
     try:
-        return stat.read_bytes().rpartition(b")")[2].split()[:1] == [b"D"]
-    except OSError:
+        return parse_stat(stat.read_text(encoding="utf-8", errors="replace")).state == "D"
+    except (OSError, ValueError):
         return False

@@ -61,7 +61,8 @@ class Sources:
                 frames = [frame for frame in main.frames if not frame.native and is_user(frame)]
                 program = next((frame.file for frame in frames if frame.function == "<module>"), "")
                 folder = program.rpartition("/")[0]  # before what `pip install --target` has put elsewhere
-                frames.sort(key=lambda frame, folder=folder: not frame.file.startswith(folder))  # type: ignore[misc]
+                own = [frame for frame in frames if frame.file.startswith(folder)]
+                frames = own + [frame for frame in frames if not frame.file.startswith(folder)]
                 drives = [frame for frame in main.frames if not frame.native and drives_training(frame.file)]
                 wanted = [*frames[:MOST_SOURCES], *drives[-MOST_LOOPS:], *libraries.get(pid, ())]
                 by_pid[pid] = self._with_backwards(pid, wanted, deadline, program)
