@@ -63,6 +63,31 @@ FAILURES = (
     Failure("shapes_differ", ("divergence",), "4096|268435456", ranks=2),
     Failure("barrier_against_gradient", ("divergence",), "barrier", ranks=2),
     Failure("rank_out_of_memory", ("gpu-memory",), "", ranks=2, culprit=1, alone=True),
+    # A second lot, written before any was run (2026-11-28).
+    Failure("checkpoint_of_another", ("device-ordinal", "checkpoint"), "map_location"),
+    Failure("allocator_option", ("config",), "max_split_size"),
+    Failure("cublas_undetermined", ("config", "exception", "argument"), "CUBLAS_WORKSPACE_CONFIG"),
+    Failure("pooling_undetermined", ("config", "exception", "argument"), "warn_only|determinis"),
+    Failure(
+        "attention_in_fp32", ("argument", "exception", "dependency-mismatch"), "half|float16|bfloat16|dtype|backend"
+    ),
+    Failure("gradients_in_fp16", ("argument", "config", "exception"), "autocast|fp32|float32|half"),
+    Failure("unscaled_twice", ("argument", "exception"), "update\\("),
+    Failure("products_of_fp8", ("shape", "argument"), "16"),
+    Failure("graph_in_whole", ("exception", "argument"), "fullgraph|graph break|capture_scalar"),
+    Failure("output_overwritten", ("exception", "argument", "assertion"), "mark_step_begin|clone"),
+    Failure("memory_in_pieces", ("gpu-memory",), "expandable_segments|fragment|max_split"),
+    Failure("loss_is_nan", ("nan",), "nan|inf|learning rate"),
+    Failure("assertion_of_one", ("assertion",), "index|CUDA_LAUNCH_BLOCKING", ranks=2, culprit=1),
+    Failure("address_of_one", ("illegal-access",), "CUDA_LAUNCH_BLOCKING|compute-sanitizer", ranks=2, culprit=1),
+    Failure("fewer_batches", ("divergence", "slow-rank", "nccl-timeout"), "", ranks=2, culprit=1),
+    Failure("type_of_nobody", ("argument",), "int16|Short|dtype|type", ranks=2),
+    Failure("transposed", ("argument",), "contiguous", ranks=2),
+    Failure("gathered_into_less", ("shape", "argument"), "size|world", ranks=2),
+    Failure("interface_of_another", ("nccl-setting",), "ib7", ranks=2, environment=(("NCCL_SOCKET_IFNAME", "ib7"),)),
+    Failure("network_of_another", ("nccl-setting", "rdma"), "NCCL_NET", ranks=2, environment=(("NCCL_NET", "IB"),)),
+    Failure("group_not_begun", ("exception", "argument", "config", "launcher"), "init_process_group"),
+    Failure("parameter_without_gradient", ("exception", "argument", "config"), "find_unused_parameters", ranks=2),
 )
 
 

@@ -227,6 +227,159 @@ def rank_out_of_memory() -> None:
         print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
 
 
+def checkpoint_of_another() -> None:
+    """Saved where there were more GPUs."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save({"weight": torch.ones(4)}, f"{folder}/last.pt")
+        torch.load(f"{folder}/last.pt", map_location="cuda:3")
+
+
+def allocator_option() -> None:
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size:128"
+    torch.zeros(1).cuda()
+
+
+def cublas_undetermined() -> None:
+    torch.use_deterministic_algorithms(True)
+    print((torch.ones(64, 64, device="cuda") @ torch.ones(64, 64, device="cuda")).sum().item())
+
+
+def pooling_undetermined() -> None:
+    torch.use_deterministic_algorithms(True)
+    image = torch.randn(1, 3, 8, 8, device="cuda", requires_grad=True)
+    torch.autograd.backward(torch.nn.functional.adaptive_avg_pool2d(image, 3).sum())
+
+
+def attention_in_fp32() -> None:
+    query = torch.randn(1, 4, 128, 64, device="cuda")
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        torch.nn.functional.scaled_dot_product_attention(query, query, query)
+
+
+def gradients_in_fp16() -> None:
+    model = torch.nn.Linear(8, 8).cuda().half()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+    torch.autograd.backward(scaler.scale(model(torch.ones(4, 8, device="cuda").half()).float().sum()))
+    scaler.step(optimizer)
+
+
+def unscaled_twice() -> None:
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+    for _ in range(2):
+        torch.autograd.backward(scaler.scale(model(torch.ones(4, 8, device="cuda")).sum()))
+        scaler.unscale_(optimizer)
+
+
+def products_of_fp8() -> None:
+    one = torch.ones((), device="cuda")
+    left = torch.ones(16, 24, device="cuda").to(torch.float8_e4m3fn)
+    torch._scaled_mm(left, torch.ones(16, 24, device="cuda").to(torch.float8_e4m3fn).t(), one, one)
+
+
+def graph_in_whole() -> None:
+    def step(value: torch.Tensor) -> torch.Tensor:
+        return value * 2 if value.sum().item() > 0 else value
+
+    torch.compile(step, fullgraph=True)(torch.ones(8, device="cuda"))
+
+
+def output_overwritten() -> None:
+    model = torch.compile(torch.nn.Linear(8, 8).cuda(), mode="reduce-overhead")
+    with torch.no_grad():
+        kept = [model(torch.ones(4, 8, device="cuda")) for _ in range(6)]
+    print(sum(value.sum().item() for value in kept))
+
+
+def memory_in_pieces() -> None:
+    """Each second of the pieces is given back: the rest is free, and no two of them lie side by side."""
+    torch.cuda.set_per_process_memory_fraction(4 * GIB / torch.cuda.mem_get_info()[1])
+    pieces = [torch.empty(GIB // 32, dtype=torch.uint8, device="cuda") for _ in range(110)]
+    del pieces[::2]
+    torch.empty(GIB, dtype=torch.uint8, device="cuda")
+
+
+def loss_is_nan() -> None:
+    weight = torch.full((4,), 1e30, device="cuda", requires_grad=True)
+    optimizer = torch.optim.SGD([weight], 10.0)
+    for step in range(10):
+        loss = (weight**2).sum()
+        print(f"step {step} loss {loss.item()}", flush=True)
+        if not torch.isfinite(loss):
+            raise ValueError(f"loss is {loss.item()} at step {step}, stopping training")
+        torch.autograd.backward(loss)
+        optimizer.step()
+
+
+def assertion_of_one() -> None:
+    rank = on_one_gpu(20)
+    words = torch.nn.Embedding(100, 8).cuda()
+    for step in range(1000):
+        batch = torch.full((4,), 100 if rank == 1 and step == 20 else 7, device="cuda")
+        value = words(batch).detach()
+        dist.all_reduce(value)
+        print(f"rank {rank} step {step} loss {value.sum().item()}", flush=True)
+
+
+def address_of_one() -> None:
+    rank = on_one_gpu(20)
+    for step in range(1000):
+        if rank == 1 and step == 20:
+            launched("*(int *)8 = 1;")
+        value = torch.ones(1 << 16, device="cuda")
+        dist.all_reduce(value)
+        print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
+
+
+def fewer_batches() -> None:
+    rank = on_one_gpu(15)
+    for step in range(20 if rank == 1 else 24):
+        value = torch.ones(1 << 16, device="cuda")
+        dist.all_reduce(value)
+        print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
+    if rank == 1:
+        time.sleep(60)  # exports its model
+    dist.destroy_process_group()
+
+
+def type_of_nobody() -> None:
+    on_one_gpu()
+    dist.all_reduce(torch.ones(8, dtype=torch.int16, device="cuda"))
+
+
+def transposed() -> None:
+    on_one_gpu()
+    dist.all_reduce(torch.ones(8, 4, device="cuda").t())
+
+
+def gathered_into_less() -> None:
+    on_one_gpu()
+    dist.all_gather_into_tensor(torch.ones(12, device="cuda"), torch.ones(8, device="cuda"))
+
+
+def interface_of_another() -> None:
+    on_one_gpu()
+    dist.all_reduce(torch.ones(1, device="cuda"))
+
+
+def network_of_another() -> None:
+    on_one_gpu()
+    dist.all_reduce(torch.ones(1, device="cuda"))
+
+
+def group_not_begun() -> None:
+    torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+
+
+def parameter_without_gradient() -> None:
+    on_one_gpu(20)
+    model = torch.nn.ModuleDict({"used": torch.nn.Linear(4, 4), "spare": torch.nn.Linear(4, 4)}).cuda()
+    model.forward = lambda value: model["used"](value)
+    trained = torch.nn.parallel.DistributedDataParallel(model)
+    for _ in range(2):
+        torch.autograd.backward(trained(torch.ones(2, 4, device="cuda")).sum())
+
+
 def kernel_without_end() -> None:
     """Is looked at while it stands; a kernel that never ends."""
     print("step 1", flush=True)
