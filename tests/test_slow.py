@@ -202,6 +202,25 @@ def test_how_long_each_gpu_was_in_a_collective_counts_where_it_is_recorded() -> 
     assert late([replace(nodes[0], ranks=ranks)]) == [(3,)]
 
 
+def test_a_cpu_that_may_wait_for_its_gpu_is_not_named_where_all_stand_as_often() -> None:
+    """healthy-ahead on an H100 that two ranks share: rank 1 issued 1.6 ms later, and was where a batch is copied to the
+    GPU in 46 of 52 samples, the other in 42 of 52."""
+    copies, own_code = ((Frame("main", "/home/mara/train.py", number),) for number in (145, 60))
+
+    def told(backend: str, where: tuple[Frame, ...]) -> JobPace:
+        nodes = times({1: 0.05}, backend=backend)
+        first = paces_of(nodes)
+        looks = [stands(4000 + rank, (42, copies), (10, WAITS)) for rank in (0, 2, 3)]
+        sampled = replace(nodes[0], processes=(*looks, stands(4001, (46, where), (6, WAITS))))
+        return concluded(members(), nodes, first, first, [sampled], 40.0)
+
+    behind = told("nccl", copies)
+    assert (behind.verdict, behind.slow) == ("unknown", ()) and "TORCH_NCCL_ENABLE_TIMING" in behind.unknown
+    assert told("gloo", copies).slow[0].ranks == (1,)
+    (late_rank,) = told("nccl", own_code).slow
+    assert late_rank.where is not None and late_rank.where.line == 60
+
+
 def test_what_holds_back_the_whole_process_is_told_before_what_its_code_does() -> None:
     quota = CpuQuota(cpus=0.5, folder="/sys/fs/cgroup/job", throttled_seconds=20.0, throttled_periods=400, periods=500)
     nodes = times({1: 0.05})

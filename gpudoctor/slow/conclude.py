@@ -107,7 +107,13 @@ def concluded(
         slow = tuple(found for found in named.values() if found is not None)
         passed_on = [
             f"{_ranks(pace.late)} came late to group {pace.key}, and was not seen to do anything of its own for longer "
-            "than others: what it waits for may come late, by its network"
+            "than others: "
+            + (
+                "its CPU may have waited for its GPU where all wait for theirs (TORCH_NCCL_ENABLE_TIMING=1 before the "
+                "start records when GPUs come to a collective)"
+                if _behind_gpu(pace)
+                else "what it waits for may come late, by its network"
+            )
             for pace in borne_out
             if named[pace.key] is None
         ]
@@ -217,6 +223,10 @@ def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Pa
     why = next((reason_seen for rank in there if (reason_seen := reason(rank, spent)) is not None), None)
     if spent is None and why is None and _passes_on(pace, nodes):
         return None
+    # What is launched on a GPU that has much to do, and what is copied to it, waits in the middle of a line.
+    code_of_all = spent is not None and spent.others_too and spent.phase != "input"
+    if _behind_gpu(pace) and (spent is None or code_of_all) and (why is None or why.variant == "host-code"):
+        return None
     hosts = tuple(dict.fromkeys(first.ranks[rank].host for rank in pace.late))
     variant = why.variant if why is not None else ""
     return SlowRanks(
@@ -241,6 +251,11 @@ def _passes_on(pace: GroupPace, nodes: int) -> bool:
     """Whether what it waited for may have come late to it. A collective of gloo ends on each rank when its own part has
     come, and a slow way delays all that this one does next; NCCL's are waited for by the GPU."""
     return pace.backend == "gloo" and nodes > 1
+
+
+def _behind_gpu(pace: GroupPace) -> bool:
+    """Whether it is only known when CPUs came to the collectives, which may have waited for their GPUs before."""
+    return pace.backend == "nccl" and not pace.timed
 
 
 def _summary(

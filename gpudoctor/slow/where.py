@@ -68,6 +68,8 @@ class TimeSpent(Struct, frozen=True, kw_only=True):
     of_others: int = 0
     waits_for_worker: bool = False
     """For one of its data loader's workers, and not in the data set itself."""
+    others_too: bool = False
+    """At the same line, where one is told, others were seen half as often at least."""
 
 
 def part_of(thread: Thread, backend: str = "") -> StepPart:
@@ -154,6 +156,8 @@ def time_spent(
     if best is None:
         return None
     line = _likeliest_line({part.line: said for part, said in by_line.items() if part.phase == best and part.line})
+    there = {part for part in own if part.phase == best and (line is None or _is_near(part.line, line))}
+    at, others_at = (sum(parts[part] for part in there) for parts in (own, rest))
     stacks = [stack for process in late for stack in process.stacks if part_of(stack.thread, backend).phase == best]
     count = sum(stack.count for stack in stacks)
     for_worker = sum(stack.count for stack in stacks if waits_for_worker(stack.thread))
@@ -165,6 +169,7 @@ def time_spent(
         others=_by_phase(rest)[best],
         of_others=of_others,
         waits_for_worker=2 * for_worker > count,
+        others_too=2 * others_at * of >= at * of_others > 0,
     )
 
 
@@ -194,14 +199,16 @@ def _likeliest_line(lines: dict[ProgramLine, float]) -> ProgramLine | None:
     if not lines:
         return None
     first = max(lines, key=lambda line: lines[line])
-    near = {
-        line
-        for line in lines
-        if (line.file, line.function) == (first.file, first.function) and abs(line.line - first.line) <= NEAR_LINES
-    }
+    near = {line for line in lines if _is_near(line, first)}
     places = {line: said for line, said in lines.items() if line not in near}
     places[first] = sum(max(0.0, lines[line]) for line in near)
     return _likeliest(places)
+
+
+def _is_near(line: ProgramLine | None, place: ProgramLine) -> bool:
+    if line is None or (line.file, line.function) != (place.file, place.function):
+        return False
+    return abs(line.line - place.line) <= NEAR_LINES
 
 
 def _counted(processes: Iterable[ProcessPace], backend: str) -> Counter[StepPart]:

@@ -292,9 +292,9 @@ def output_overwritten() -> None:
 
 
 def memory_in_pieces() -> None:
-    """Each second of the pieces is given back: the rest is free, and no two of them lie side by side."""
+    """Each second of the pieces is given back: two of them lie in one segment, and none of these is free as a whole."""
     torch.cuda.set_per_process_memory_fraction(4 * GIB / torch.cuda.mem_get_info()[1])
-    pieces = [torch.empty(GIB // 32, dtype=torch.uint8, device="cuda") for _ in range(110)]
+    pieces = [torch.empty(GIB // 128, dtype=torch.uint8, device="cuda") for _ in range(380)]
     del pieces[::2]
     torch.empty(GIB, dtype=torch.uint8, device="cuda")
 
