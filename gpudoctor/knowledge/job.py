@@ -9,16 +9,19 @@ from gpudoctor.snapshot import Gpu, Snapshot
 
 GROUPS = (("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))
 """Ranks in all and ranks on this node, as torchrun and Open MPI set them."""
+TORCHRUN, MPIRUN = (local for _, local in GROUPS)
+OTHER_LAUNCHERS = (MPIRUN, "SLURM_NTASKS_PER_NODE")
+"""Ranks on this node, by launchers that leave the number of threads alone."""
 
 
 def is_multi_node(environment: Mapping[str, str]) -> bool:
     """Whether the environment shows a launch over several nodes (SLURM, torchrun, Open MPI, MASTER_ADDR)."""
-    if max(_number(environment, "SLURM_NNODES"), _number(environment, "SLURM_JOB_NUM_NODES")) > 1:
+    if max(number_of(environment, "SLURM_NNODES"), number_of(environment, "SLURM_JOB_NUM_NODES")) > 1:
         return True
     for every, local in GROUPS:
         if every in environment and local in environment:
-            return _number(environment, every) > _number(environment, local) > 0
-    if _number(environment, "SLURM_NNODES") == 1:
+            return number_of(environment, every) > number_of(environment, local) > 0
+    if number_of(environment, "SLURM_NNODES") == 1:
         return False
     return bool(environment.get("MASTER_ADDR")) and not is_loopback(environment["MASTER_ADDR"])
 
@@ -52,6 +55,11 @@ def job_gpu_count(machine: Snapshot) -> int:
     return min(every, len(visible.devices)) if visible is not None and visible.devices else every
 
 
+def launched_ranks(environment: Mapping[str, str]) -> int:
+    """Ranks on this node by what a launcher has set; 0 where none has."""
+    return next((count for name in (*OTHER_LAUNCHERS, TORCHRUN) if (count := number_of(environment, name))), 0)
+
+
 def is_of_job(gpu: Gpu, machine: Snapshot) -> bool:
     """Whether a CUDA program started here gets this GPU (or a MIG device on it); True when nobody could tell."""
     visible = machine.cuda.visible.value_or(None)
@@ -61,7 +69,7 @@ def is_of_job(gpu: Gpu, machine: Snapshot) -> bool:
     return any(device.pci_bus_id == address for device in visible.devices)
 
 
-def _number(environment: Mapping[str, str], name: str) -> int:
-    """A variable that holds a number; 0 when it is unset or holds something else."""
+def number_of(environment: Mapping[str, str], name: str) -> int:
+    """A variable that holds a number; 0 when it is unset, or holds what no number of ranks, nodes or threads is."""
     text = environment.get(name, "").strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -128,13 +128,25 @@ LIMIT_CASES = {
             "8 ranks want 32 GiB",
         ),
         silent(without_gpu(with_host(H100, cgroup=Cgroup(1, memory_limit_bytes=1 * GIB, memory_used_bytes=100 * MIB)))),
+        info(without_gpu(with_host(H100, cgroup=Cgroup(2, memory_limit_bytes=700 * MIB))), "1 rank wants 1 GiB"),
+        warning(
+            with_environment(
+                without_gpu(with_host(H100, cgroup=Cgroup(2, memory_limit_bytes=3 * GIB))), LOCAL_WORLD_SIZE="4"
+            ),
+            "4 ranks want 4 GiB",
+        ),
         skipped("host.cgroup"),
         skipped(but(with_host(H100, cgroup=Cgroup(1, memory_limit_bytes=GIB)), "nvidia.gpus", unread("nvml"))),
     ],
     "cgroup-cpu-limit-low": [
         warning(with_host(H100, cgroup=Cgroup(2, cpu_limit=8.0)), "8 CPUs", "8 GPUs want 32"),
         info(with_host(h100_node(1), cgroup=Cgroup(2, cpu_limit=2.5)), "2.5 CPUs"),
-        silent(without_gpu(with_host(H100, cgroup=Cgroup(2, cpu_limit=0.5)))),
+        info(without_gpu(with_host(H100, cgroup=Cgroup(2, cpu_limit=0.5))), "0.5 CPUs; 1 rank wants 1"),
+        warning(
+            with_environment(without_gpu(with_host(H100, cgroup=Cgroup(2, cpu_limit=1.5))), LOCAL_WORLD_SIZE="4"),
+            "4 ranks want 4",
+        ),
+        silent(without_gpu(with_host(H100, cgroup=Cgroup(2, cpu_limit=1.0)))),
         silent(with_host(h100_node(1), cgroup=Cgroup(2, cpu_limit=4.0))),
         skipped("host.cgroup"),
     ],
