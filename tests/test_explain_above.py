@@ -157,3 +157,38 @@ def test_lines_to_paste_have_the_log_s_values(
     cause: str, variant: str, values: dict[str, str], expected: tuple[str, ...]
 ) -> None:
     assert lines_for(cause, variant, values) == expected
+
+
+def test_warnings_at_the_raising_line_say_why_and_dynamo_says_where() -> None:
+    """As an H100 with torch 2.11 has written them: attention's kernels are left one after the other; dynamo's exception
+    comes from where the compiled function was called, and the line that it refuses stands below."""
+    at = "/w/net.py:41: UserWarning:"
+    attention = (
+        f"{at} Flash attention kernel not used because: (Triggered internally at /pytorch/aten/sdp_utils.cpp:988.)",
+        f"{at} Expected query, key and value to all be of dtype: {{Half, BFloat16}}. Got Query dtype: float instead. "
+        "(Triggered internally at /pytorch/aten/sdp_utils_cpp.h:91.)",
+        "/w/other.py:41: UserWarning: Expected a tensor of 4 dimensions.",
+        "Traceback (most recent call last):",
+        '  File "/w/net.py", line 41, in attend',
+        "    scaled_dot_product_attention(query, key, value)",
+        "RuntimeError: No available kernel. Aborting execution.",
+    )
+    (cause, *_) = explain(["-"], stdin=io.BytesIO("\n".join(attention).encode())).causes
+    assert "Expected query, key and value to all be of dtype: {Half, BFloat16}" in cause.fix.text
+    assert "4 dimensions" not in cause.fix.text and "Triggered" not in cause.fix.text
+    compiled = (
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 84, in <module>',
+        "    step(batch)",
+        '  File "/venv/lib/python3.12/site-packages/torch/_dynamo/eval_frame.py", line 1034, in compile_wrapper',
+        "    raise e.with_traceback(None) from e.__cause__",
+        "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0.0",
+        "",
+        "from user code:",
+        '   File "/w/net.py", line 12, in forward',
+        "    return x * 2 if x.sum().item() > 0 else x",
+        "",
+        "Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace",
+    )
+    (cause, *_) = explain(["-"], stdin=io.BytesIO("\n".join(compiled).encode())).causes
+    assert "/w/net.py:12 in forward" in cause.summary

@@ -65,7 +65,7 @@ ELSEWHERE = lazy_re(
     r"(?i)\b(?:report|(?:file|open|raise|submit|create) an? (?:\w{1,10} )?(?:issue|bug)|look up to see|"
     r"for more (?:information|details)|for further|for details|more information|"
     r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|HYDRA_FULL_ERROR|TORCH_LOGS|"
-    r"TORCHDYNAMO_VERBOSE|OC_CAUSE|stack ?trace|"
+    r"TORCHDYNAMO_\w{0,30}(?:VERBOSE|DEBUG)\w{0,40}|OC_CAUSE|stack ?trace|"
     r"trace ?back|see (?:the |https?:|above|below|also)|refer to|read the|consult|print statements|"
     r"(?:check|look at|inspect|view|examine|review|find) (?:the |your |its |all )?(?:[\w-]{1,20} )?"
     r"(?:logs?|output|documentation|docs|above|below|messages?|errors?|statements|README)\b|"

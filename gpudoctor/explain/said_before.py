@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec import structs
 
 from gpudoctor.cause import Fix
-from gpudoctor.explain.classes import judged_message
+from gpudoctor.explain.classes import REFUSES, judged_message
 from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
 from gpudoctor.explain.end_lines import OVER, tells_an_end
 from gpudoctor.explain.errnos import judged_words
@@ -19,7 +19,7 @@ from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
-from gpudoctor.explain.tracebacks import FRAME, HEADER
+from gpudoctor.explain.tracebacks import FRAME, HEADER, Traceback
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
@@ -59,6 +59,9 @@ OF_HYDRA = "Error executing job with overrides: "
 """Before each exception of a job: it tells only that one follows."""
 OF_NINJA = lazy_re(r"\s{0,12}FAILED: \S")
 """ninja's name of what a failed command was to make; the compiler's error follows."""
+WARNED = lazy_re(r"(?P<file>[^\n:]{1,400}):(?P<line>\d{1,9}): \w{0,60}Warning: (?P<text>[^\n]{8,600})")
+"""As warnings.formatwarning writes one; torch's own bear the Python line under way (c10/util/Exception.h)."""
+TRIGGERED = lazy_re(r" ?\(Triggered internally at [^)]*\)")
 FRAMED = lazy_re(r"\s{0,8}[─╭╮╰╯│━┏┓=*#-]{2}")
 TITLE = 4
 """Words of a title at most (our choice)."""
@@ -108,14 +111,19 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
     if cause.cause not in OF or not cause.evidence:
         return cause
     at = cause.evidence[0]
-    start = min(
+    traceback = next(
         (
-            told.traceback.first_line
+            told.traceback
             for told in facts.tracebacks
             if told.at.file == at.file and told.traceback.first_line <= at.line <= told.traceback.last_line
         ),
-        default=at.line,
+        None,
     )
+    start = traceback.first_line if traceback is not None else at.line
+    if traceback is not None and (warned := _warned_there(traceback, at.file, ends)):
+        why = " ".join(dict.fromkeys(f"{shortened(text, LONGEST).rstrip('.')}." for _, text in warned[:MOST]))
+        fix = Fix(f"Warnings at that very line say why: {why} {cause.fix.text}")
+        return structs.replace(cause, fix=fix, evidence=(*cause.evidence, *(line for line, _ in warned[:MOST])))
     inside = {line.line for line in cause.evidence}
     if OF_A_BUILD.search(at.text):
         others = ((number, text) for number, text in ends.get(at.file, ()) if number not in inside)
@@ -145,3 +153,18 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
         told = shortened(failed, LONGEST).rstrip(".")
         cause = structs.replace(cause, fix=Fix(f"Mend first what failed before it: {told}. Else: {cause.fix.text}"))
     return structs.replace(cause, evidence=(*cause.evidence, *lines[-MOST:]))
+
+
+def _warned_there(
+    traceback: Traceback, file: str, ends: Mapping[str, Sequence[tuple[int, str]]]
+) -> list[tuple[Line, str]]:
+    """Warnings of what was refused, at the line from which the exception came: a library that tries one way after the
+    other (attention's kernels) tells why each was left, and raises that none is left."""
+    places = {(raised.file, raised.at) for raised in traceback.raised}
+    return [
+        (Line(file, number, clean(text)), said)
+        for number, text in ends.get(file, ())
+        if number < traceback.first_line and (warning := WARNED.match(text)) is not None
+        if (warning["file"], int(warning["line"])) in places
+        if REFUSES.search(said := TRIGGERED.sub("", warning["text"]).strip())
+    ]

@@ -5,7 +5,7 @@ The lines of several ranks may be mixed; those with the prefix of the first line
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -22,6 +22,8 @@ OTHERS = lazy_re(
 """What stands behind a message and is none of it: wandb, Hydra, SLURM, Python of another process, rulers, warnings."""
 OF_THE_PARSER = frozenset({"SyntaxError", "IndentationError", "TabError"})
 """Their place stands before them."""
+FROM_USER_CODE = "from user code:"
+"""Behind an exception of dynamo's: the stack of what it traced, in which the refused line stands (_dynamo/exc.py)."""
 GROUP = lazy_re(r"^[\s|+]*")
 MARGIN = lazy_re(r"^\s*\| ")
 RULE = lazy_re(r"^\s*[|+]*\+-[-+ \d]*-$")
@@ -214,7 +216,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
         prefix = ""  # a progress bar or another line was not ended before
     raised: list[Raised] = []
     frames: list[WrittenFrame] = []
-    last, strange, chained = number, 0, False
+    traced: list[WrittenFrame] = []
+    last, strange, chained, is_traced = number, 0, False, False
     state = "frames"
     for offset, raw in enumerate(lines[start + 1 : start + 1 + MOST_LINES], 1):
         text = raw[:LONGEST].decode("utf-8", "replace").rstrip("\r")
@@ -245,6 +248,14 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             if raised[-1].name == RAY and (frame := FRAME.match(line)):  # the worker's own stack follows
                 state, frames = "frames", [_frame(frame, number + offset, text)]
                 last = number + offset
+            elif stripped == FROM_USER_CODE:
+                is_traced, traced, last = True, [], number + offset
+            elif is_traced and (frame := FRAME.match(line)):
+                traced.append(_frame(frame, number + offset, text))
+                last = number + offset
+            elif is_traced and traced and not traced[-1].code and stripped:
+                traced[-1] = traced[-1]._replace(code=stripped[:LONGEST_CODE])
+                last = number + offset
             elif HEADER in stripped and (raised[-1].is_wrapper or _announces(raised[-1])):
                 raised[-1] = structs.replace(raised[-1], announces=True)
                 state = "frames"
@@ -271,6 +282,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 if len(raised[-1].more) < MOST_MORE:
                     more = (*raised[-1].more, (number + offset, GROUP.sub("", stripped)[:500]))
                     raised[-1] = structs.replace(raised[-1], more=more)
+    if any(not LIBRARY.search(frame.file) for frame in traced):
+        raised[-1] = structs.replace(raised[-1], **_place(traced))
     inner = [exception for exception in raised if not exception.is_wrapper]
     before = b"".join(lines[max(0, start - 3) : start])
     follows = any(words.encode() in before for words in CHAINED)
@@ -387,9 +400,21 @@ def _frame(match: re.Match[str], number: int, text: str) -> WrittenFrame:
     return WrittenFrame(match["file"], int(match["line"]), (match["function"] or "").strip(), number, text[:500])
 
 
-def _raised(match: re.Match[str], frames: list[WrittenFrame], line: int) -> Raised:
+def _place(frames: list[WrittenFrame]) -> dict[str, Any]:
+    """The fields of `Raised` that say where in the user's code."""
     user = [frame for frame in frames if not LIBRARY.search(frame.file)]
     at = (user or [frame for frame in frames if not STANDARD.search(frame.file)] or frames)[-1]
+    return {
+        "file": at.file,
+        "at": at.at,
+        "function": at.function,
+        "frame": (at.number, at.text) if user else (0, ""),
+        "source": at.code,
+        "own": tuple(StackFrame(frame.function, frame.file, frame.at) for frame in reversed(user[-MOST_OWN:])),
+    }
+
+
+def _raised(match: re.Match[str], frames: list[WrittenFrame], line: int) -> Raised:
     called = next(
         (frame.function for frame in frames if frame.file.endswith(COLLECTIVES) and frame.function != "wrapper"), ""
     )
@@ -397,18 +422,13 @@ def _raised(match: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         type=match["type"],
         message=(match["message"] or "").strip()[:500],
         line=line,
-        file=at.file,
-        at=at.at,
-        function=at.function,
-        frame=(at.number, at.text) if user else (0, ""),
         innermost=frames[-1].file,
         raised_by=frames[-1].function,
         code=frames[-1].code,
         outermost=frames[0].function,
         frames=len(frames),
         first_file=frames[0].file,
-        source=at.code,
         collective=called,
         again=next((frame.file for frame in frames[:-1] if AGAIN.match(frame.code)), ""),
-        own=tuple(StackFrame(frame.function, frame.file, frame.at) for frame in reversed(user[-MOST_OWN:])),
+        **_place(frames),
     )
