@@ -16,8 +16,8 @@ CAUSE = Cause(
     fix=Fix("Write on one rank, and let the others wait in a barrier; create folders with exist_ok=True."),
     variants={
         "gone": (
-            "Where another rank writes or deletes it: do that on one rank, and let the others wait in a barrier. "
-            "Where it was never there: correct the path."
+            "Several ranks remove or move it, and another one was first: do that on one rank, and let the others wait "
+            "in a barrier; or pass over what is not there any more (ignore_errors=True, missing_ok=True)."
         ),
     },
     meanings={
@@ -38,19 +38,16 @@ CAUSE = Cause(
         Symptom(
             "checkpoint-file-race",
             pattern=(
-                r"\[Errno (?:2|39)\] (?:No such file or directory|Directory not empty): b?'(?P<file>[^'\n]{0,900}"
-                + CHECKPOINT
-                + r"[^'\n]{0,300})'(?! ->)",
+                r"\[Errno 39\] Directory not empty: b?'(?P<file>[^'\n]{0,900}" + CHECKPOINT + r"[^'\n]{0,300})'(?! ->)",
             ),
             variant="gone",
             confidence=POSSIBLE,
-            seen="a file of a checkpoint was gone when a rank wanted it",
+            seen="a folder of a checkpoint was filled while a rank removed it",
             source="Python's os functions on shared file systems",
-            sample=(
-                "FileNotFoundError: [Errno 2] No such file or directory: '/mnt/run7/checkpoint-900/rng_state_3.pth'",
-                "OSError: [Errno 39] Directory not empty: 'checkpoint-800'",
+            sample="OSError: [Errno 39] Directory not empty: 'checkpoint-800'",
+            counter=(
+                "FileNotFoundError: [Errno 2] No such file or directory: '/mnt/run7/checkpoint-900/rng_state_3.pth'"
             ),
-            counter="FileNotFoundError: [Errno 2] No such file or directory: '/data/train/0001.tar'",
         ),
         Symptom(
             "folder-race",

@@ -28,8 +28,8 @@ CAUSE = Cause(
             (command("gpudoctor devices"),),
         ),
         "peer-hidden": Fix(
-            "Each process of the node is shown other GPUs only (srun --gpus-per-task or --gpu-bind, or its own "
-            "CUDA_VISIBLE_DEVICES): give the node's GPUs to all of its tasks (--gpus-per-node, --gpu-bind=none), and "
+            "Each process of the node is shown other GPUs only (its own CUDA_VISIBLE_DEVICES; SLURM: --gpus-per-task "
+            "or --gpu-bind): give the node's GPUs to all of its tasks (SLURM: --gpus-per-node, --gpu-bind=none), and "
             "let each take the one of its local rank; NCCL_P2P_DISABLE=1 goes without what is refused.",
             (command("gpudoctor devices"),),
         ),

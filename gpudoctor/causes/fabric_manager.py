@@ -31,7 +31,7 @@ CAUSE = Cause(
         "nvls": Fix(
             "Restart Fabric Manager, in the driver's version, and where it was stopped or restarted beside running "
             "GPUs reset these (nvidia-smi --gpu-reset, with nothing on them) or reboot; NCCL_NVLS_ENABLE=0 does "
-            "without until then, and loses a fifth of all_reduce.",
+            "without until then, with slower reductions inside the node.",
             (
                 command("systemctl status nvidia-fabricmanager"),
                 command("sudo systemctl restart nvidia-fabricmanager"),

@@ -1,6 +1,10 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
 from gpudoctor.remedies import fixes_of
 
+MORE = (
+    "[SLURM: --mem; Kubernetes: resources.limits.memory; docker: --memory; LSF: -M; PBS: -l mem=...; SGE: -l "
+    "h_vmem=...; HTCondor: request_memory]"
+)
 CAUSE = Cause(
     id="host-out-of-memory",
     title="the memory of the host ran out",
@@ -12,12 +16,12 @@ CAUSE = Cause(
     },
     hangs_by="gone",
     meaning=(
-        "The machine's memory, or the limit of the container, cgroup or SLURM step, was used up. The kernel kills a "
+        "The machine's memory, or the limit of the container, cgroup or job step, was used up. The kernel kills a "
         "process for it by SIGKILL, which says nothing itself, or the program's own request is refused."
     ),
     like=("rank-died",),
     fix=Fix(
-        "Give the job or the container more memory, or start fewer DataLoader workers with smaller batches.",
+        f"Give the job or the container more memory {MORE}, or start fewer DataLoader workers with smaller batches.",
         (command("free -h"), command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'")),
     ),
     variants={
@@ -47,7 +51,7 @@ CAUSE = Cause(
         "allocation": (
             "That process itself holds more at once there than the machine or its limit gives: split the input and "
             "work on each part alone, read it in pieces (a memory map, streaming) or with fewer processes at once, or "
-            "give the job more memory (--mem)."
+            f"give the job more memory {MORE}."
         ),
     },
     meanings={

@@ -18,16 +18,18 @@ CAUSE = Cause(
     like=("scheduler-refused",),
     fix=Fix(
         "Compare name and tag with those in the registry; see that the node reaches it, and that its secret is valid "
-        "(imagePullSecrets, docker login).",
+        "(Kubernetes: imagePullSecrets; docker: docker login).",
         (command("kubectl get events --sort-by .lastTimestamp | grep -iE 'pull|image'"),),
     ),
     variants={
         "rate": Fix(
-            "The registry lets no more be pulled for now: wait, log in (imagePullSecrets, docker login), or pull from "
+            "The registry lets no more be pulled for now: wait, log in (Kubernetes: imagePullSecrets; docker: docker "
+            "login), or pull from "
             "a mirror or a registry of your own.",
         ),
         "room": Fix(
-            "The node's disk has no room for the image: remove images there (crictl rmi --prune, docker system prune), "
+            "The node's disk has no room for the image: remove images there (Kubernetes: crictl rmi --prune; docker: "
+            "docker system prune), "
             "give it a larger disk, or take a smaller image.",
             (command("df -h"),),
         ),

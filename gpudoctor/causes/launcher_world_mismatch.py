@@ -22,7 +22,7 @@ CAUSE = Cause(
     like=("rank-died", "master-unreachable"),
     fix=Fix(
         "Give the same number of nodes and of processes per node on every node, and another node rank on each. "
-        "Under SLURM start by srun with as many tasks per node as devices.",
+        "Start as many processes on a node as it has devices (SLURM: by srun, with so many tasks per node).",
         (command("env | grep -E '^(RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|SLURM_NTASKS|SLURM_PROCID)='"),),
     ),
     variants={
@@ -46,8 +46,8 @@ CAUSE = Cause(
             "Start the job on {which} too, towards the same address, or start all nodes with --nnodes {there}."
         ),
         "absent ranks": (
-            "Start as many processes as the world size says: with SLURM by srun with --ntasks-per-node of "
-            "the ranks a node, else by torchrun on each node, which sets RANK and WORLD_SIZE itself."
+            "Start as many processes as the world size says: by torchrun on each node, which sets RANK and "
+            "WORLD_SIZE itself (SLURM: or by srun with --ntasks-per-node of the ranks a node)."
         ),
         "absent head": "Start rank 0's node, {head}, as well; if it was started, its own output says why it ended.",
         "missing": (
@@ -89,7 +89,7 @@ CAUSE = Cause(
         ),
         "numbered-alike": (
             "Each node, or each task, numbers its own processes from 0: give every node a node rank of its own, or "
-            "under SLURM start by srun with as many tasks per node as devices."
+            "start as many processes on a node as it has devices (SLURM: by srun, with so many tasks per node)."
         ),
     },
     meanings={

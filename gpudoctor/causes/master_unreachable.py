@@ -52,8 +52,8 @@ CAUSE = Cause(
         ),
         "reset": Fix(
             "Something took the connection and closed it: rank 0 ended (its own log says why), another program has "
-            "that port, or a proxy stands between: in Kubernetes a service mesh's, which the pods' annotation "
-            "sidecar.istio.io/inject: 'false' keeps out.",
+            "that port, or a proxy stands between (Kubernetes: a service mesh's, which the pods' annotation "
+            "sidecar.istio.io/inject: 'false' keeps out).",
             (command("ss -ltnp"),),
         ),
         "port": "Ports below 1024 belong to root: take a MASTER_PORT between 1024 and 65535 that is free.",

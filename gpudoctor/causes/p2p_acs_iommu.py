@@ -27,7 +27,7 @@ CAUSE = Cause(
         "refused": Fix(
             "The driver promised peer access and refused it: go through host memory (NCCL_P2P_DISABLE=1; where NCCL's "
             "line is of transport/shm.cc, NCCL_CUMEM_HOST_ENABLE=0 too), turn IOMMU translation off on bare metal, and "
-            "start containers of one node with --ipc=host.",
+            "start containers of one node with one IPC namespace (docker: --ipc=host; Kubernetes: hostIPC: true).",
             (command("gpudoctor check host driver"), command("export NCCL_CUMEM_HOST_ENABLE=0")),
         ),
     },

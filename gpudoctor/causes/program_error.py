@@ -6,6 +6,12 @@ OF_ENVIRONMENT: tuple[Class, ...] = (
     *("file-missing", "permission", "dependency-mismatch", "limits", "name-resolution", "port", "quota"),
 )
 
+MOUNTED = (
+    " [docker: a container has only what -v HOST:CONTAINER mounts; Kubernetes: a pod has only what its volumeMounts "
+    "bring; pyxis: the container has only what --container-mounts=HOST:CONTAINER mounts; apptainer: the container has "
+    "only what --bind HOST:CONTAINER mounts]"
+)
+"""Of what a user has on the host."""
 CAUSE = Cause(
     id="program-error",
     title="the program failed",
@@ -98,8 +104,8 @@ CAUSE = Cause(
             "whether another release behaves otherwise, and the project's requirements name the one it was made for.",
         ),
         "by-package": (
-            "{package} itself refuses it{said}. Bring the setting, file or value that this speaks of to what it asks "
-            "for{place}{otherwise}."
+            "{package} does not take what it is given{said}. Bring the setting, file or value that this speaks of to "
+            "what it asks for{place}{otherwise}."
         ),
         "by-client": (
             "{package} hands on the words of a service: {said}. Look at what is asked of it{place} (names, fields, "
@@ -115,13 +121,10 @@ CAUSE = Cause(
             "either; an empty line between ends the command too. The command above has run without {option} and all "
             "behind it."
         ),
-        "path": (
-            "{path} is not there, as the node of {who} sees it{place}: put it there, or give the path that it "
-            "has{where}; where an earlier step makes it (a download, a build, a save), see why that has not.{told}"
-        ),
+        "path": ("{path} is not there, as the node of {who} sees it{place}: {how}{where}.{told}"),
         "folder-missing": (
             "{path} is to be written{place}, and its folder {folder} is not there, as the node of {who} sees it: make "
-            "it first (mkdir -p; in a batch script before the line that writes; SLURM makes none for --output)."
+            "it first (mkdir -p; in a batch script before the line that writes; SLURM: it makes none for --output)."
         ),
         "exists": (
             "{path} is there already{place}: give another name, move away what an earlier run left, or let it be taken "
@@ -129,7 +132,8 @@ CAUSE = Cause(
         ),
         "device-node": (
             "{path} is made by {device} and cannot be put there{place}: load that driver on the node, and hand the "
-            "device to the container (--device={path}, or the cluster's device plugin); or take the mount or option "
+            "device to the container (docker: --device={path}; apptainer: --bind {path}; Kubernetes: the device "
+            "plugin's resource); or take the mount or option "
             "that asks for it away, where the node has no such device."
         ),
         "elsewhere": (
@@ -143,7 +147,7 @@ CAUSE = Cause(
         ),
         "read-only": (
             "{path} lies on what is mounted read-only{place}. In a container that is its image, or a mount without the "
-            "right to write: write to a folder of the host that is mounted writable (docker -v without :ro; "
+            "right to write: write to a folder of the host that is mounted writable (docker: -v without :ro; "
             "Kubernetes: an emptyDir, or readOnly: false; apptainer: --bind, or --writable-tmpfs), and point caches "
             "and outputs there. On a disk of the host the kernel does so after an error of it: dmesg says which."
         ),
@@ -400,7 +404,7 @@ CAUSE = Cause(
             "Submit from a folder that every node of the job sees ({path} is on one machine alone, or not mounted "
             "there), or name one by --chdir: what the script names by a relative path is looked for in {other}."
         ),
-        "no-script": "Give the path of the script as that node sees it: {file} is not there.",
+        "no-script": f"Give the path of the script as that node sees it: {{file}} is not there{MOUNTED}.",
         "no-program": "Give the program's path as every node sees it, or put its folder into PATH there.",
         "processors": (
             "Ask for as many processors as the job uses (ranks, DataLoader workers and their threads), or set "

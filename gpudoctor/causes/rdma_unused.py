@@ -22,8 +22,9 @@ CAUSE = Cause(
             (command("gpudoctor check network nccl"), command("ls -l /dev/infiniband /sys/class/infiniband")),
         ),
         "not-opened": Fix(
-            "This process may not open /dev/infiniband/uverbs*: hand the devices to the container (docker's "
-            "--device=/dev/infiniband), and give the user access.",
+            "This process may not open /dev/infiniband/uverbs*: hand the devices to the container (docker: "
+            "--device=/dev/infiniband; Kubernetes: the resource of the RDMA device plugin), and give the user "
+            "access.",
             (command("ls -l /dev/infiniband"),),
         ),
         "no-provider": Fix(

@@ -25,7 +25,7 @@ CAUSE = Cause(
             "every node."
         ),
         "hidden": Fix(
-            "The container hides the types of the GIDs: mount /sys into it (docker's --volume /sys:/sys:ro), or give "
+            "The container hides the types of the GIDs: mount /sys into it (docker: --volume /sys:/sys:ro), or give "
             "the index by hand.",
             (command("gpudoctor env"),),
         ),

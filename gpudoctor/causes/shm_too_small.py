@@ -1,6 +1,10 @@
 from gpudoctor.cause import Cause, Fix, command
 from gpudoctor.remedies import fixes_of
 
+MORE = (
+    "(docker: --shm-size=8g or --ipc=host; Kubernetes: an emptyDir with `medium: Memory`, mounted at /dev/shm in that "
+    "container, which counts as its memory)"
+)
 CAUSE = Cause(
     id="shm-too-small",
     title="/dev/shm is too small",
@@ -10,31 +14,24 @@ CAUSE = Cause(
     restart="after a fix",
     hangs_by="start",
     meaning=(
-        "What processes share lies in /dev/shm, of which Docker gives 64 MiB. When it is full, NCCL cannot make its "
+        "What processes share lies in /dev/shm, of which a container is given 64 MiB unless it asks for more. When "
+        "it is full, NCCL cannot make its "
         "segments. When it is full, DataLoader workers end by a bus error."
     ),
     like=("native-crash", "host-out-of-memory"),
     fix=Fix(
-        "Give it more: docker's --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium Memory at "
-        "/dev/shm. Remove segments that dead jobs left.",
+        f"Give it more {MORE}. Remove segments that dead jobs left.",
         (command("df -h /dev/shm"), command("gpudoctor check host")),
     ),
     variants={
         **fixes_of("shared-memory"),
         "container": (
-            "Start the container with `--shm-size={wanted}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
-            "`medium: Memory` at /dev/shm. From inside it cannot be changed."
+            f"Start the container with more {MORE.replace('8g', '{wanted}g')}. From inside it cannot be changed."
         ),
         "bus": Fix(
-            "A page of a mapped file could not be had. Mostly /dev/shm is full (a container's: --shm-size=8g or "
-            "--ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm); else a file was cut or replaced "
-            "while it was mapped, or its disk is full or fails.",
+            f"A page of a mapped file could not be had. Mostly /dev/shm is full: give it more {MORE}; else a file was "
+            "cut or replaced while it was mapped, or its disk is full or fails.",
             (command("df -h /dev/shm"), command("gpudoctor check host")),
-        ),
-        "pod": Fix(
-            "Mount an emptyDir with `medium: Memory` at /dev/shm into that container of the pod's spec (its sizeLimit, "
-            "and the container's memory limit, hold what is written there). From inside it cannot be changed.",
-            (command("df -h /dev/shm"),),
         ),
         "host": "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
     },

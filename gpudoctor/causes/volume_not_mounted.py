@@ -8,7 +8,8 @@ CAUSE = Cause(
     blame="environment",
     restart="after a fix",
     judged={
-        "helper": Judged("file-missing", "node", "after a fix"),
+        "helper": Judged("dependency-mismatch", "node", "after a fix"),
+        "kernel": Judged("storage", "node", "elsewhere"),
         "denied": Judged("permission", "environment", "after a fix"),
         "host-path": Judged("file-missing", "environment", "after a fix"),
         "key": Judged("config", "user", "after a fix"),
@@ -26,6 +27,13 @@ CAUSE = Cause(
             "The node has no helper that mounts this kind of file system: install it on the nodes (nfs-common on "
             "Debian and Ubuntu, nfs-utils on Red Hat and Amazon Linux; the client of Lustre, CIFS or the cloud).",
             (command("ls /sbin/mount.*"),),
+        ),
+        "kernel": Fix(
+            "The node's kernel has no such file system: load its module there (modprobe nfs; of Lustre and the like "
+            "the "
+            "client that was made for this kernel), install the kernel's package of further modules where it is not "
+            "found, or place the pod on a node that has it.",
+            (command("cat /proc/filesystems"),),
         ),
         "denied": Fix(
             "The file server refuses that mount: let it export the path to this node, and in a cloud let the file "

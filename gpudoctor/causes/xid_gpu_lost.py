@@ -52,8 +52,11 @@ CAUSE = Cause(
             "Save the driver's report (nvidia-bug-report.sh) and show it to the machine's vendor or NVIDIA."
         ),
         "nvswitch": "Restart Fabric Manager and reset all GPUs, or reboot the node.",
-        "pcie": (
-            "See which device it is (lspci -s); look at its seating and its riser, and take the node out of service."
+        "pcie": Fix(
+            "See which device that is (lspci -s {address}: a GPU, a network card, a drive, a switch between them): "
+            "look "
+            "at its seating, cables and riser, and leave the node out while the error comes again.",
+            (command("sudo dmesg --ctime | grep -iE 'AER|PCIe Bus Error'"), command("lspci -tv")),
         ),
         "unknown": Fix(
             "Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated. Behind a "
@@ -63,7 +66,10 @@ CAUSE = Cause(
             (command("nvidia-smi"), command("ls -l /dev/nvidia*")),
         ),
     },
-    confirm=("The kernel's log holds an Xid of that GPU from this time; nvidia-smi fails or does not list it."),
+    confirm=(
+        "The kernel's log holds an Xid of that GPU from this time; where the GPU was lost, nvidia-smi fails or does "
+        "not list it."
+    ),
     foreseen_by=(
         "gpu-xid-hardware",
         "gpu-lost",

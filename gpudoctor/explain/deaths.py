@@ -5,12 +5,14 @@ import signal
 
 from msgspec import Struct
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.candidate import LIVED_ON, Candidate
 from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_named, signal_number
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
+from gpudoctor.explain.things import is_removed
 from gpudoctor.explain.to_change import sets_it
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.fault_classes import Class
@@ -205,6 +207,8 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             code=error.code,
             source=error.source,
         )
+        if cause == "program-error" and rank is not None and is_removed_by_another(error):
+            cause, variant, judged = "checkpoint-race", "gone", CAUSES["checkpoint-race"].judge("gone")
         told = failed and not (judged.kind in OF_LOOSE_WORDS and variant in SAYS_NO_MORE)
         sure = POSSIBLE if traceback.told.traceback.follows else SEEN if told else LIKELY
         errors.append(
@@ -223,6 +227,11 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             )
         )
     return errors
+
+
+def is_removed_by_another(error: Raised) -> bool:
+    """A rank was removing or moving what another one has removed before."""
+    return error.name == "FileNotFoundError" and is_removed(error.raised_by, f"{error.code} {error.source}")
 
 
 def lines_of(file: str, error: Raised) -> tuple[Line, ...]:

@@ -46,6 +46,7 @@ from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import breaks_a_bar, died_of, is_last, mark, of_a_record
 from gpudoctor.explain.of_tests import quoted
 from gpudoctor.explain.order import Facts, put_together
+from gpudoctor.explain.platforms import on_platforms, platforms_of
 from gpudoctor.explain.program import UserProgram
 from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import is_doubted, said_before
@@ -187,7 +188,9 @@ def explain(
         well=not known and not trouble and course in WELL,
         causes=concluded.causes,
         unknown=concluded.unknown,
-        advice=undecided_fix(concluded, trouble, ends, judged) if undecided else "",
+        advice=on_platforms(undecided_fix(concluded, trouble, ends, judged), platforms_of("\n".join(texts_of(ends))))
+        if undecided
+        else "",
         consequences=concluded.consequences,
         story=concluded.story,
         files=tuple(found.file for found in scans),

@@ -50,6 +50,8 @@ def _kind(kind: Class, blame: Blame, restart: Restart) -> Judged:
 ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (lazy_re(text), judged)
     for text, judged in (
+        # what NVIDIA's catalog lays to the program that ran there (knowledge/gpus/xid.py)
+        (r"\bXid \([^)\n]{4,40}\): (?:8|13|25|31|32|43|45|69|80),", own("illegal-access")),
         # memory, time and room that are used up
         (
             r"(?i)\b(?:cuda|gpu|hip|vram|device)\b[^\n]{0,30}\b(?:out of memory|oom)\b"

@@ -149,7 +149,7 @@ COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          "/usr/local/cuda/bin into PATH; in a container take an image of kind devel."),
         (r"nvidia-smi|nvidia-debugdump|nvidia-persistenced|nvidia-cuda-mps-control|nvidia-cuda-mps-server|nv-fabricmanager",
          "{name} comes with the driver: on a host install that; into a container the runtime brings it from the host "
-         "(docker run --gpus all, --nv, or NVIDIA_DRIVER_CAPABILITIES with utility)."),
+         "(NVIDIA_DRIVER_CAPABILITIES has utility; docker: --gpus all; apptainer: --nv)."),
         (r"ibstat|ibv_devinfo|ibdev2netdev|ib_write_bw|rdma|ibstatus|show_gids",
          "{name} is of rdma-core, infiniband-diags or perftest: install that package on the node, or in the image."),
         (r"gcc|g\+\+|c\+\+|cc|clang|make|cmake|gfortran|ld|as",
@@ -262,6 +262,8 @@ CUDA_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "cusparse": ("cusparse", {"11": "11", "12": "12"}),
     "nvrtc": ("cuda-nvrtc", {"11": "11", "12": "12", "13": "13"}),
     "cusparseLt": ("cusparselt", {"0": "12"}),
+    "cudnn": ("cudnn", {"8": "11", "9": "12"}),
+    "nccl": ("nccl", {"2": "12"}),
     "nvJitLink": ("nvjitlink", {"12": "12", "13": "13"}),
 }
 """A library of the CUDA toolkit: the part of pip's nvidia-PART-cuN, and by its number the toolkit (its release notes,
@@ -365,7 +367,8 @@ BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
     ),
     ("volume-not-mounted", ""): (
         (lazy_re(r"reason given by server: No such file"), "no-export"),
-        (lazy_re(r"helper program|unknown filesystem type|mount\.\w{2,10}: (?:command )?not found"), "helper"),
+        (lazy_re(r"helper program|mount\.\w{2,10}: (?:command )?not found"), "helper"),
+        (lazy_re(r"\bmount\b[^\n]{0,400}No such device|unknown filesystem type"), "kernel"),
         (lazy_re(r"access denied by server|AccessDenied|reason given by server: Permission"), "denied"),
         (lazy_re(r"list of registered CSI drivers|does not contain driver"), "csi"),
         (lazy_re(r"Multi-Attach|already (?:used by|attached to|exclusively)"), "attached"),

@@ -13,6 +13,7 @@ from gpudoctor.explain.forms import of_form
 from gpudoctor.explain.own_fixes import device_of, setting_of
 from gpudoctor.explain.pins import pinned
 from gpudoctor.explain.requirements import required
+from gpudoctor.explain.things import OF_ITS_FOLDER, about, thing_of
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.modules import part_of_namespace
 from gpudoctor.knowledge.wording import shortened
@@ -277,9 +278,10 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
             return "device-node", {"path": path, "device": device}
         if WRITES.search(message) and "/" in path.strip("/"):
             return "folder-missing", {"path": path, "folder": path.rstrip("/").rpartition("/")[0]}
-        where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
+        is_whole = path.startswith(("/", "~")) or "\\" in path
+        where = "" if is_whole or thing_of(path).how == OF_ITS_FOLDER else f"; {RELATIVE}"
         told = f" The message itself: {advised}." if advised else also_told(message)
-        return "path", {"path": path, "where": where, "told": told}
+        return "path", {"path": path, "how": about(path), "where": where, "told": told}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
     if path and (how := setting_of(path)) and (kind != "storage" or "tale" in message):
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from gpudoctor.explain.concrete import address, limit, port, read_file, sizes, url
 from gpudoctor.explain.own_fixes import DISTRIBUTIONS
 from gpudoctor.explain.own_words import also_told, refused_path, said
+from gpudoctor.explain.things import thing_of
 from gpudoctor.explain.told_by_place import is_of_a_package, package_of
 from gpudoctor.fault_classes import MEANS, Class
 from gpudoctor.lazy import lazy_re
@@ -179,6 +180,7 @@ def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: 
         is_named = not hasattr(builtins, type_name.rpartition(".")[2])  # a type of the program's or a package's own
         is_data = is_named or raised_by in OF_SAMPLES or OF_DATA.search(raised_in) or not raised_in
         file = read_file(message)
+        is_data = is_data or thing_of(file).kind == "data"
         if DAMAGED.search(message):
             return "data-file", {"file": file or "What is read there"}
         shown = file or (f"what the message names ({said(message)})" if NAMES_A_SAMPLE.search(message) else "")

@@ -212,7 +212,7 @@ STATES: tuple[State, ...] = (
         "the machine's memory is used up",
         r"\bavailable\b",
     ),
-    _state(r"\boom_kill [1-9]|\"OOMKilled\": true", MEMORY, "the kernel killed a process for want of memory"),
+    _state(r"\boom_kill [1-9]", MEMORY, "the kernel killed a process for want of memory"),
     _state(
         r"\sD[sl<+N]{0,3}\s+(?:nfs|rpc|lustre|cl_|ll_|ptlrpc|fuse|ceph|cifs|xfs|ext4|jbd2|io_schedule"
         r"|wait_on_page|gpfs)\w{0,40}",

@@ -3,23 +3,20 @@ scheduler and no word of torch where neither ran, pip of the Python that the log
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
 from gpudoctor.cause import Fix
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import Command, command
+from gpudoctor.explain.platforms import on_platforms, platforms_of
 from gpudoctor.explain.report import LogCause
 from gpudoctor.lazy import lazy_re
 
 LINES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
     (lazy_re(ours), lazy_re(theirs))
     for ours, theirs in (
-        (r"\bkubectl\b",
-         r"(?i)kube|\bpods?\b|\bk8s\b|namespace|ImagePull|CrashLoop|FailedSched|nodes? are available|volcano|kueue"),
-        (r"^(?:sudo )?(?:sinfo|squeue|sacct\w*|scontrol)\b",
-         r"(?i)slurm|\bs(?:run|batch|alloc|queue|info)\b|\bqos|pyxis|PARTITION"),
         (r"\bSLURM_NTASKS\b", r"(?i)slurm|\bs(?:run|batch|alloc)\b|torch|world.?size|lightning|accelerate|master_addr"),
         (r"^python -m pip\b", r"(?i)python|\.py\b|\bpip\b|\w(?:Error|Exception)\b|torch"),
         (r"^nvidia-smi$",
@@ -32,13 +29,11 @@ LINES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 OF_TRAINING = lazy_re(
     r"(?i)torch|tensorflow|keras|\bjax|flax|paddle|mxnet|deepspeed|vllm|epoch|batch|\bloss\b|\btrain|transformers|token"
 )
-OF_A_POD = lazy_re(r"(?i)\bkube|\bpods?\b|\bReason:\s+OOMKilled")
-ON_PODS: Mapping[str, tuple[str, ...]] = {
-    "host-out-of-memory": (),
-    "shm-too-small": ("bus", "host"),
-    "memlock-limit": (),
-}
-"""Causes whose fix is another one in a pod, with the variants that are for hosts and containers started by hand."""
+OF_PLATFORMS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (lazy_re(r"\bkubectl\b"), "Kubernetes"),
+    (lazy_re(r"^(?:sudo )?(?:sinfo|squeue|sacct\w*|scontrol)\b"), "SLURM"),
+)
+"""Lines to paste that are of one platform."""
 OF_ANY_PROGRAM = {"driver-mismatch": "program", "gpu-out-of-memory": "program"}
 """Causes whose own fix speaks of torch or of a training, and the variant for other programs."""
 PYTHON = lazy_re(
@@ -58,14 +53,9 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     fix, known = cause.fix, CAUSES[cause.cause]
     if (other := OF_ANY_PROGRAM.get(cause.cause)) and fix.text == known.fix.text and not OF_TRAINING.search(log):
         fix = known.fix_for(other)
-    if (
-        cause.cause in ON_PODS
-        and OF_A_POD.search(log)
-        and fix in (known.fix, *map(known.fix_for, ON_PODS[cause.cause]))
-    ):
-        fix = known.fix_for("pod")
-    if "(--mem)" in fix.text and OF_A_POD.search(log):
-        fix = Fix(fix.text.replace("(--mem)", "(resources.limits.memory)"), fix.commands, otherwise=fix.otherwise)
+    shown = platforms_of(log)
+    if (text := on_platforms(fix.text, shown)) != fix.text:
+        fix = Fix(text, fix.commands, otherwise=fix.otherwise)
     if cause.cause == "wrong-nic" and (leads := _interface(log)):
         fix = Fix(
             f"{fix.text} Of those that NCCL lists there, {leads} is the only one that may lead to another node.",
@@ -75,6 +65,7 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
         _of_its_python(line, log)
         for line in fix.commands
         if all(theirs.search(log) for ours, theirs in LINES if ours.search(line))
+        and all(name in shown for ours, name in OF_PLATFORMS if ours.search(line))
     )
     if commands != fix.commands:
         fix = Fix(fix.text, commands, otherwise=fix.otherwise)

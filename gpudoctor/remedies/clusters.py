@@ -250,8 +250,9 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The scheduler ended the job, which held more memory than it had asked for: ask for more (--mem, -l mem=, "
-            "-l h_vmem=, request_memory), or hold less at once; without a request the queue's default holds."
+            "The scheduler ended the job, which held more memory than it had asked for: ask for more (SLURM: --mem; "
+            "PBS: -l mem=...; SGE: -l h_vmem=...; HTCondor: request_memory; LSF: -M), or hold less at once; without "
+            "a request the queue's default holds."
         ),
         kind="host-memory",
         blame="user",

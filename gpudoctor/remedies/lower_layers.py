@@ -138,7 +138,7 @@ REMEDIES = (
         words=r"mm_posix\.c:\d+\s+UCX\s+ERROR\s+open\(file_name=/proc/\d+/fd/\d+",
         fix="UCX opens another rank's shared memory by /proc/PID/fd, which does not work between containers or users "
         "of one node: export UCX_POSIX_USE_PROC_LINK=n for all ranks, or give the containers one PID namespace "
-        "(docker --pid=host, hostPID).",
+        "(docker: --pid=host; Kubernetes: hostPID: true).",
         commands=(command("export UCX_POSIX_USE_PROC_LINK=n"),),
         kind="config",
         blame="environment",

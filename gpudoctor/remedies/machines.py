@@ -41,8 +41,9 @@ REMEDIES = (
         words=r"^No devices were found\s*$",
         lines=True,
         fix=(
-            "nvidia-smi is given no GPU: under a scheduler ask for some (--gres=gpu:N, --gpus), and have them handed "
-            "into a container. Else the driver drives none: dmesg says why (NVRM lines: a GPU that failed or fell off "
+            "nvidia-smi is given no GPU: ask the scheduler for some (SLURM: --gres=gpu:N; Kubernetes: nvidia.com/gpu "
+            "under resources.limits), and have them handed into the container (docker: --gpus all; apptainer: --nv). "
+            "Else the driver drives none: dmesg says why (NVRM lines: a GPU that failed or fell off "
             "the bus, one that wants the open kernel modules), and lspci whether the system sees one."
         ),
         commands=(command("lspci -nn | grep -i nvidia; sudo dmesg | grep -i nvrm | tail"),),

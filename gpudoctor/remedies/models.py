@@ -79,8 +79,8 @@ REMEDIES = (
         words=r"You requested gpu: \[[\d, ]*\]\s*But your machine only has: \[(?P<have>[\d, ]*)\]",
         fix=(
             "The process sees only GPUs [{have}], counted from 0 (with CUDA_VISIBLE_DEVICES=2,5 they are 0 and 1): ask "
-            "for no more (devices), widen CUDA_VISIBLE_DEVICES or the container's GPUs; in SLURM ask for GPUs per node "
-            "(--gpus-per-node or --gres=gpu:N), since --gpus-per-task and --gpu-bind show each task its own only."
+            "for no more (devices), widen CUDA_VISIBLE_DEVICES or the container's GPUs [SLURM: ask for them per "
+            "node, by --gpus-per-node or --gres=gpu:N, since --gpus-per-task and --gpu-bind show each its own]."
         ),
         commands=(command("gpudoctor devices"),),
         kind="device-ordinal",

@@ -119,19 +119,48 @@ REMEDIES = (
         counter="UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory",
     ),
     Remedy(
+        "mount-helper",
+        words=r"\bmount: [^\n]{0,300}(?:wrong fs type|bad option)[^\n]{0,120}helper program",
+        lines=True,
+        fix=(
+            "mount itself knows that kind of file system by a helper only (/sbin/mount.nfs and its like), which that "
+            "node does not have: install it there (Debian, Ubuntu: nfs-common; Red Hat, Amazon Linux: nfs-utils; "
+            "cifs-utils, or the client of Lustre or the cloud). Where it is there, an option is not one that it takes."
+        ),
+        commands=(command("ls /sbin/mount.*"),),
+        kind="storage",
+        blame="node",
+        source="util-linux libmount/src/context_mount.c",
+        sample="mount: /data: bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> "
+        "helper program.",
+        counter="mount.nfs: access denied by server while mounting filer:/data",
+    ),
+    Remedy(
+        "mount-kernel",
+        words=r"\bmount(?:\.(?P<type>\w{2,12}))?: (?:[^\n]{0,300}: )?(?:No such device$|unknown filesystem type)",
+        lines=True,
+        fix=(
+            "The kernel of that node has no such file system: load its module there (modprobe nfs; of Lustre and the "
+            "like the client that was made for this kernel), or install the kernel's package of further modules."
+        ),
+        commands=(command("cat /proc/filesystems"),),
+        kind="storage",
+        blame="node",
+        source="util-linux libmount/src/context_mount.c; mount(2), ENODEV",
+        sample=("mount.nfs: No such device", "mount: /data: unknown filesystem type 'nfs4'."),
+        counter="mount.nfs: access denied by server while mounting filer:/data",
+    ),
+    Remedy(
         "mount-refused",
         words=(
-            r"\bmount(?:\.\w{2,12})?: [^\n]{0,200}?(?P<why>access denied by server|wrong fs type"
-            r"|unknown filesystem type|requested NFS "
-            r"version[^\n]{0,60}|Protocol not supported|special device \S{1,200} does not exist|bad option"
-            r"|system call failed)",
+            r"\bmount(?:\.\w{2,12})?: [^\n]{0,200}?(?P<why>access denied by server|requested NFS "
+            r"version[^\n]{0,60}|Protocol not supported|special device \S{1,200} does not exist|system call failed)",
             r"\bmount\.lustre: [^\n]{0,120}(?P<why>failed|unknown)",
         ),
         lines=True,
         fix=(
-            "The file system could not be mounted there ({why}): look at the server's exports and the path, at "
-            "the options, and "
-            "at whether the helper for that kind (nfs-common, the Lustre or cloud client) is installed on that node."
+            "The file system could not be mounted there ({why}): look at the server's exports, their path and version "
+            "of NFS, and at what the kernel of that node tells."
         ),
         commands=(command("mount | tail; sudo dmesg --ctime | tail"),),
         kind="storage",

@@ -38,8 +38,8 @@ REMEDIES = (
         words=r"check the print statements above|[Ss]ee (?:stack trace for )?root cause|Look further up your stdout",
         fix=(
             "This only follows, and says so: another process or thread failed before. Read its own first "
-            "exception above; where none stands there, it was killed, mostly for want of memory (dmesg, sacct, "
-            "kubectl describe pod): take fewer workers, or give the job more."
+            "exception above; where none stands there, it was killed, mostly for want of memory (dmesg; SLURM: "
+            "sacct; Kubernetes: kubectl describe pod): take fewer workers, or give the job more."
         ),
         source="vllm/v1/engine/utils.py; batchgenerators' multi_threaded_augmenter.py",
         sample=(

@@ -207,8 +207,8 @@ REMEDIES = (
         lines=True,
         fix=(
             "Open MPI's old openib transport does not get on with that card: leave InfiniBand to UCX (mpirun --mca pml "
-            "ucx --mca btl ^openib,uct), and have the limit of locked memory unlimited for the job (ulimit -l; SLURM "
-            "passes its daemon's). TCP alone: --mca pml ob1 --mca btl tcp,self."
+            "ucx --mca btl ^openib,uct), and have the limit of locked memory unlimited for the job (ulimit -l; "
+            "SLURM: it passes its daemon's). TCP alone: --mca pml ob1 --mca btl tcp,self."
         ),
         commands=(command("ulimit -l"), command("ibv_devinfo")),
         kind="rdma",
@@ -223,7 +223,8 @@ REMEDIES = (
         lines=True,
         fix=(
             "An array of the program does not fit into the memory that its process may have: give the job more "
-            "(--mem), start fewer processes on a node or take more nodes, and have ulimit -v and ulimit -s unlimited."
+            "[SLURM: --mem; PBS: -l mem=...; LSF: -M], start fewer processes on a node or take more nodes, and have "
+            "ulimit -v and ulimit -s unlimited."
         ),
         commands=(command("free -h; ulimit -a"),),
         kind="host-memory",

@@ -170,12 +170,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "container-out-of-memory",
-        pattern=r"\b[Rr]eason\"?:?\s{0,12}[\"\[]?OOMKilled\b",
+        pattern=(r"\b[Rr]eason\"?:?\s{0,12}[\"\[]?OOMKilled\b", r"\bOOMKilled\"?: ?true\b"),
         cause="host-out-of-memory",
         seen="the kernel killed a container, which had used up its memory limit",
-        source="kubectl describe pod, get pod --output yaml (ContainerStateTerminated)",
+        source="kubectl describe pod, get pod --output yaml (ContainerStateTerminated); docker inspect (State)",
         sample=(
-            *("      Reason:       OOMKilled", '          "reason": "OOMKilled",'),
+            *("      Reason:       OOMKilled", '          "reason": "OOMKilled",', '            "OOMKilled": true,'),
             "[f81-n0-0] terminated with exit code (137). Reason [OOMKilled]. Message:",
         ),
         counter="OOMKilled: false",

@@ -8,6 +8,7 @@ from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]{4,16})\): (?P<code>{codes})\b"
 TIME = "[Tue Aug 19 11:40:02 2025] "
 PCI = "0000:5d:00"
+BUS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 TRAINS = r"(?:python[\d.]{0,6}|pt_\w{1,12}|torchrun|ray::[^)\n]{0,40}|\w{0,12}train\w{0,12}|accelerate|deepspeed)"
 
 
@@ -162,14 +163,25 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pcie-fatal",
-        pattern=r"(?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[^\n]{0,120}?(?:Uncorrected "
-        r"\(Fatal\)|Uncorrectable \(Fatal\)|AER: Multiple Uncorrected)",
+        pattern=(
+            rf"\(Fatal\) error (?:message )?received(?: from|:) (?P<address>{BUS})",
+            rf"(?P<driver>[\w-]{{2,40}}) (?P<address>{BUS}): (?:AER: )?PCIe Bus Error: severity=Uncorrect(?:ed|able) "
+            r"\(Fatal\)",
+        ),
+        over=r"\bAER: [Dd]evice recovery successful",
         cause="xid-gpu-lost",
         variant="pcie",
         confidence=LIKELY,
-        seen="a fatal PCIe error at {address}",
+        seen=(
+            "a fatal PCIe error of the device {address}, which {driver} drives",
+            "a fatal PCIe error of the device {address}",
+        ),
         source="kernel drivers/pci/pcie/aer.c",
-        sample=TIME + "pcieport 0000:5a:01.0: AER: Uncorrected (Fatal) error received: 0000:5d:00.0",
+        sample=(
+            TIME + "pcieport 0000:5a:01.0: AER: Uncorrected (Fatal) error received: 0000:5d:00.0",
+            TIME + "pcieport 0000:5a:01.0: AER: Uncorrectable (Fatal) error message received from 0000:5d:00.0",
+            TIME + "nvidia 0000:5d:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+        ),
         counter=TIME + "pcieport 0000:5a:01.0: AER: Corrected error received: 0000:5d:00.0",
     ),
     Symptom(

@@ -1,0 +1,95 @@
+"""What of a fix is of another platform than the log shows, and what a path that is missing is."""
+
+import io
+
+import pytest
+
+from gpudoctor.causes import CAUSES
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.platforms import PLATFORMS, on_platforms, platforms_of
+from gpudoctor.explain.things import thing_of
+from gpudoctor.remedies import REMEDIES
+
+BUS_ERROR = (
+    "RuntimeError: DataLoader worker (pid 411) is killed by signal: Bus error. It is possible that dataloader's "
+    "workers are out of shared memory. Please try to raise your shared memory limit.\n"
+)
+
+
+def fix_of(log: str) -> str:
+    return explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].fix.text
+
+
+def test_only_the_platform_that_the_log_shows_is_told_of() -> None:
+    in_docker = fix_of("$ docker run --gpus all -it acme/train:3 python train.py\n" + BUS_ERROR)
+    in_a_pod = fix_of("$ kubectl logs trainer-0\n" + BUS_ERROR)
+    anywhere = fix_of(BUS_ERROR)
+    assert "--shm-size" in in_docker and "emptyDir" not in in_docker and "Kubernetes" not in in_docker
+    assert "emptyDir" in in_a_pod and "--shm-size" not in in_a_pod and "docker" not in in_a_pod
+    assert "docker: --shm-size" in anywhere and "Kubernetes: an emptyDir" in anywhere
+
+
+def test_what_is_told_where_a_platform_is_shown_only_is_left_out_elsewhere() -> None:
+    text = "Give it more memory [SLURM: --mem; docker: --memory], or take fewer workers (nproc; LSF: -n)."
+    assert on_platforms(text, ()) == "Give it more memory, or take fewer workers (nproc; LSF: -n)."
+    assert on_platforms(text, {"docker"}) == "Give it more memory (--memory), or take fewer workers (nproc)."
+    assert on_platforms(text, {"PBS"}) == "Give it more memory, or take fewer workers (nproc)."
+    assert on_platforms("See [0, 1] (a: b) and GPUs [{have}].", {"PBS"}) == "See [0, 1] (a: b) and GPUs [{have}]."
+
+
+def test_every_list_of_platforms_is_resolved() -> None:
+    """One of another form (a bracket within it) would be told raw."""
+    texts = [cause.fix_for(name).text for cause in CAUSES.values() for name in ("", *cause.variants)]
+    for text in (*texts, *(remedy.fix.text for remedy in REMEDIES)):
+        told = on_platforms(text, {"none of these"})
+        assert not any(f"[{name}: " in told or f"({name}: " in told for name in PLATFORMS), text
+
+
+@pytest.mark.parametrize(
+    ("log", "platform"),
+    [
+        ("root@5f1c0a9be213:/workspace# python a.py", {"docker"}),
+        ("NCCL_SOCKET_IFNAME=^docker0", set()),
+        ("pyxis: imported docker image: a#b", {"SLURM", "pyxis"}),
+        ("srun: job 4 queued", {"SLURM"}),
+        ("TERM_MEMLIMIT: job killed", {"LSF"}),
+        ("Traceback (most recent call last):", set()),
+    ],
+)
+def test_platforms_are_told_by_what_their_programs_say(log: str, platform: set[str]) -> None:
+    assert platforms_of(log) == platform
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("runs/exp4/checkpoint-900/model.bin", "checkpoint"),
+        ("weights/last.pth.tar", "checkpoint"),
+        ("/data/imagenet/train", "data"),
+        ("corpus/a.jsonl", "data"),
+        ("configs/base.yaml", "configuration"),
+        ("/opt/v/lib/python3.9/site-packages/gradio/package.json", "package"),
+        ("/root/.cache/huggingface/hub/models--a--b/snapshots/0a1b2c/config.json", "cache"),
+        ("/run/containerd/containerd.sock", "socket"),
+        ("/tmp/pymp-0q3kx1ab", "temporary"),
+        ("scripts/fit.py", "script"),
+        ("/usr/local/cuda/bin/ptxas", "program"),
+        ("/sys/class/infiniband", "kernel"),
+        ("/home/u/unheard-of", ""),
+    ],
+)
+def test_a_missing_path_is_what_it_is(path: str, kind: str) -> None:
+    assert thing_of(path).kind == kind
+
+
+def test_a_checkpoint_that_is_read_was_not_removed_by_another_rank() -> None:
+    read = (
+        "[rank0]: Traceback (most recent call last):\n"
+        '[rank0]:   File "/home/u/train.py", line 97, in main\n'
+        "[rank0]:     state = torch.load(args.resume)\n"
+        "[rank0]: FileNotFoundError: [Errno 2] No such file or directory: 'runs/checkpoint-900.pt'\n"
+    )
+    removed = read.replace("state = torch.load(args.resume)", "shutil.rmtree(oldest)")
+    told, other = (explain(["-"], stdin=io.BytesIO(log.encode())).causes[0] for log in (read, removed))
+    assert told.cause == "program-error" and told.kind == "file-missing" and "barrier" not in told.fix.text
+    assert other.cause == "checkpoint-race"
