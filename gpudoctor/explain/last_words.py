@@ -68,6 +68,8 @@ DRAWN = lazy_re(r"^probability tensor contains")
 NO_NUMBERS = "What it trained before is lost with the first of these steps: no update makes a number of a weight again."
 OF_ANYTHING = frozenset({"data", "checkpoint", "config", "file-missing"})
 """Classes by the words for things of which every log speaks."""
+COMMENT = lazy_re(r"\s*# [a-z]")
+"""Of a script that the log quotes."""
 LAST = 4
 """Lines at the end among which such a line is the program's last word (our rule of thumb)."""
 NOT_THERE = lazy_re(
@@ -296,7 +298,7 @@ def of_the_end(
 def of_shape(concluded: Conclusion, lines: Sequence[Line]) -> Conclusion:
     """The first of these lines whose shape tells that something is wrong, and of what."""
     for line in lines:
-        judged = None if OVER.search(line.text) else judged_shape(line.text)
+        judged = None if OVER.search(line.text) or COMMENT.match(line.text) else judged_shape(line.text)
         if judged is not None:
             return _of_no_table(concluded, line, judged, {})
     return concluded

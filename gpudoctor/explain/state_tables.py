@@ -232,7 +232,8 @@ STATES: tuple[State, ...] = (
         "the collectives' results are wrong",
     ),
     _state(
-        r"^(?![^\n]{0,200}(?:best|min|lowest)_\w{0,40}['\"]?\s?[:=]\s?inf)[^\n]{0,2000}?(?:^|[,\s])(?:nan|NaN|-?inf)(?:[,\s]|$)",
+        r"^(?![^\n]{0,200}(?:best|min|lowest)_\w{0,40}['\"]?\s?[:=]\s?inf)"
+        r"[^\n]{0,2000}?(?:^|[,\s])(?:nan|NaN|-?inf)(?! iterations?: {0,4}0\b)(?:[,\s]|$)",
         NAN,
         "the loss is no number",
         r"(?i)loss",

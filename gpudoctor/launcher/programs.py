@@ -10,7 +10,9 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Word
 
 PYTHON = lazy_re(r"(?:python|pypy)[\d.]*t?(?:\.exe)?")
-PYTHON_VARIABLE = lazy_re(r"\$\{?\w*(?:PYTHON|PYEXE|PY_BIN|PYBIN)\w*(?::?-[^}]*)?\}?|\$\{?PY\}?", re.IGNORECASE)
+PYTHON_VARIABLE = lazy_re(
+    r"\$\{?(?!\w*VERSION)\w*(?:PYTHON|PYEXE|PY_BIN|PYBIN)\w*(?::?-[^}]*)?\}?|\$\{?PY\}?", re.IGNORECASE
+)
 FLAGS = frozenset("bBdEhiIOPqsSuvVx?")
 """Of Python itself."""
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")

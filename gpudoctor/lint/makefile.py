@@ -11,7 +11,11 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, TextSection
 
 RULE = lazy_re(r"^[\w.%/ $(){}-]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILINE)
+OF_MAKE = lazy_re(r"^(?:ifn?eq[ \t]*\(|ifn?def[ \t]+\w+[ \t]*$|[A-Za-z_]\w*[ \t]*[:?]=[ \t])", re.MULTILINE)
+"""What no shell has: a file of settings that a Makefile includes has no rule."""
 ASSIGNED = lazy_re(r"(?:export )?([A-Za-z_]\w*)[ ]*(?:\?|:{1,3})?=[ ]*(.*?)[ ]*$", re.ASCII)
+TARGET = lazy_re(r"[^#=\n]+?::?(?!=)")
+CONDITION = lazy_re(r"(?:ifn?eq|ifn?def|else|endif)\b")
 VARIABLE = lazy_re(r"\$\(([A-Za-z_]\w*)\)", re.ASCII)
 
 PLAIN = lazy_re(r"[\w.,:/@%+-]+", re.ASCII)
@@ -19,7 +23,7 @@ PLAIN = lazy_re(r"[\w.,:/@%+-]+", re.ASCII)
 
 
 def looks_like_makefile(text: str) -> bool:
-    return RULE.search(text) is not None and not text.startswith("#!")
+    return not text.startswith("#!") and (RULE.search(text) or OF_MAKE.search(text)) is not None
 
 
 def makefiles(job: LintJob) -> Iterator[tuple[TextSection, str]]:
@@ -42,9 +46,13 @@ def variables(text: str) -> dict[str, str]:
 
 def as_shell(text: str) -> str:
     lines = []
-    goes_on = recipe = False
+    goes_on = recipe = in_rule = False
     for line in text.split("\n"):
-        recipe = (goes_on and recipe) or line.startswith("\t")
+        if not goes_on and line[:1] not in ("\t", "#", " ", ""):
+            # a tab begins a recipe from a rule on, and nothing special before it or behind an assignment
+            in_rule = in_rule if CONDITION.match(line) else TARGET.match(line) is not None
+        recipe = (goes_on and recipe) or (in_rule and line.startswith("\t"))
+        line = line if recipe or goes_on or not line.startswith("\t") else f" {line[1:]}"
         lines.append(
             _recipe(line, begins=not goes_on) if recipe else _assignment(line) if not goes_on else " " * len(line)
         )

@@ -150,7 +150,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-kill-failed",
-        pattern=r"(?:Kill task failed|UnkillableStepTimeout|STEPD TERMINATED ON \S{1,253} AT \S{1,30} DUE TO JOB NOT "
+        pattern=r"(?:Kill task failed|UnkillableStepTimeout(?! {0,20}=)|"
+        r"STEPD TERMINATED ON \S{1,253} AT \S{1,30} DUE TO JOB NOT "
         r"ENDING)",
         cause="storage-stall",
         confidence=POSSIBLE,

@@ -207,12 +207,20 @@ def master_empty(job: LintJob) -> Iterator[LintFinding]:
                     summary, severe = fault
                     yield LintFinding(
                         span=expansion.span or address.span,
-                        severity=None if severe else "warning",
+                        severity=None if severe else "info" if _from_outside(launch) else "warning",
                         summary=f"{address.written} is {expansion.raw}, {summary}",
                         happens="Empty, it gives a usage error, or the node looks for the head on itself (127.0.0.1).",
                         fix=f"Set {expansion.name} before this line (export {expansion.name}=...), and write "
                         f"${{{expansion.name}:?}} so that an empty one ends the script.",
                     )
+
+
+def _from_outside(launch: LintLaunch) -> bool:
+    """Its numbers come from outside too: whoever calls this text hands the whole world over, as a pod's environment
+    does."""
+    words = [option.value for option in (launch.option("nnodes"), launch.option("node-rank")) if option is not None]
+    given = [expansion for word in words if word is not None for expansion in word.expansions]
+    return any(each.name and each.is_set is False and each.default is None and not each.value for each in given)
 
 
 _USUAL = lazy_re(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|LEADER|ADDR|IP|HOST)", re.ASCII)

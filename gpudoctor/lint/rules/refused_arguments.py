@@ -95,6 +95,8 @@ def _calls(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
 
 
 _NEMO = ("MegatronStrategy", "Trainer")
+_COUNTS = ("devices", "num_nodes")
+"""Where no start is given, the default of an option that says one of them is what nobody need take."""
 
 
 def _of_nemo(code: PythonCode, launch: LintLaunch | None) -> ToldTogether | None:
@@ -112,8 +114,11 @@ def _of_nemo(code: PythonCode, launch: LintLaunch | None) -> ToldTogether | None
         whole.options |= given.options
         whole.facts |= given.facts
         whole.is_whole = whole.is_whole and given.is_whole
-    devices, nodes = (whole.value(name, {"num_nodes": 1}) for name in ("devices", "num_nodes"))
-    known = isinstance(devices, int) and isinstance(nodes, int) and devices > 0
+    devices, nodes = (whole.value(name, {"num_nodes": 1}) for name in _COUNTS)
+    told = launch is not None or not any(
+        isinstance(argument(parts["Trainer"][0], name), ast.Attribute) for name in _COUNTS
+    )
+    known = told and isinstance(devices, int) and isinstance(nodes, int) and devices > 0
     whole.facts["world"] = devices * nodes if known else UNDECIDED  # type: ignore[operator]
     return whole
 

@@ -8,6 +8,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.shell.parse import GAP
 from gpudoctor.lint.shell.syntax import read_script, refused
 from gpudoctor.lint.shell.words import RefusedShell
 
@@ -227,7 +228,8 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
             continue
         named = section.kind == "file" and section.name.endswith((".sh", ".bash", ".sbatch", ".slurm"))
         is_script = named or _SCRIPT.match(section.text) is not None
-        read = is_script or _OPENS.match(section.text) or _BRACKETS.search(section.text)
+        gap = GAP.search(section.text)
+        read = is_script or gap or _OPENS.match(section.text) or _BRACKETS.search(section.text)
         refusal = refused(section.text) if read else None
         if refusal is not None:
             at = section.start + refusal.at
@@ -235,7 +237,8 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
             whole = _is_open(section.text[: refusal.at], refusal.what) or (
                 refusal.kind == "compound" and _starts_behind(job, section, at)
             )
-            if not is_script and not valued and not whole:
+            is_gap = gap is not None and gap.end() in (refusal.at, refusal.at + 1)
+            if not is_script and not valued and not whole and not is_gap:
                 continue
             end = job.text.find("\n", at)
             yield refusal, Span(at, end if end >= 0 else len(job.text), line_of(job.text, at))

@@ -140,12 +140,14 @@ _COUNTED = (
 
 
 def _twice(job: LintJob) -> Iterator[LintFinding]:
-    """The same option of a header with two values: the last one is taken."""
-    first: dict[str, SbatchOption] = {}
+    """The same option of a header with two values: the last one is taken. Of several scripts in one text, which a shell
+    writes and submits, each has its own header."""
+    first: dict[tuple[str, int], SbatchOption] = {}
     for option in job.every_sbatch if job.is_batch and "hetjob" not in job.text else ():
         if option.ignored or option.name not in _COUNTED or not option.span.exact or option.components:
             continue
-        before = first.setdefault(option.name, option)
+        script = job.text.count("\n#!", 0, option.span.start)
+        before = first.setdefault((option.name, script), option)
         if before.value != option.value:
             yield LintFinding(
                 span=option.span,

@@ -29,6 +29,8 @@ ONLY_ASSIGNED = lazy_re(
 """A line of assignments before a test or `export`, which tree-sitter takes for the arguments of a command."""
 ROOT = lazy_re(r"(?<=\[ -[a-z] )/(?= \])")
 """`[ -d / ]`, which tree-sitter takes for a division."""
+GAP = lazy_re(r"^([ \t]*(?:export[ \t]+)?\w+=)(<[A-Za-z][^<>\n|;&]{0,90}>)(?=[ \t]*(?:#|$))", re.MULTILINE | re.ASCII)
+"""`DATA=<path of it>`, which bash refuses and the instructions' reader fills in: the rest is read as it is meant."""
 COMMENT = lazy_re(r"(?<=[ \t])`#[^`\n]*`")
 """A comment between the lines of a command; tree-sitter takes it to run to the end of its line."""
 OPENED = lazy_re(r"(?<!<)<<-?[ \t]*(?P<quote>[\"']?)(?P<word>[A-Za-z_][\w.-]*)(?P=quote)[^\n]*\n", re.ASCII)
@@ -55,6 +57,8 @@ def parseable(text: str) -> bytes:
         text = PROMPT.sub(lambda match: " " * len(match[0]), text)
     text = INNER_VARIABLE.sub("x", text)  # a letter of the word; what stands there is read from the text itself
     text = ONLY_ASSIGNED.sub(r"\1;", text)
+    if "=<" in text:
+        text = GAP.sub(lambda match: match[1] + "x" * len(match[2]), text)
     if "/ ]" in text:
         text = ROOT.sub("x", text)
     if "`#" in text:

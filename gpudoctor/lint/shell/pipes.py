@@ -22,6 +22,9 @@ _WORKS = lazy_re(
 )
 """What takes what the training has made."""
 
+_SEARCH = lazy_re(r"(?:[efz]|rip)?grep\b[^|;]*?(?:\s-\w*q|\s--(?:quiet|silent)|>[ \t]*/dev/null)")
+"""It prints nothing: what is asked is whether the line is there."""
+
 
 class AskedPipe(Struct, frozen=True):
     """`start` and `end`: where the last program of it stands, as offsets in the text."""
@@ -71,7 +74,7 @@ def _asked(pipe: "Node", text: str) -> str:
     if above is None:
         return ""
     if above.type in ("if_statement", "elif_clause", "while_statement") and _is_condition(above, node):
-        is_search = re.search(r"grep[ \t]+(?:\S+[ \t]+)*-\w*q", text[node.start_byte : node.end_byte]) is not None
+        is_search = _SEARCH.match(text[pipe.named_children[-1].start_byte : node.end_byte]) is not None
         return "a condition asks for it" if not is_search else ""
     if above.type == "list" and above.children[0] == node:
         what = text[above.children[-1].start_byte : above.children[-1].end_byte]

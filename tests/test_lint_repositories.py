@@ -1,0 +1,73 @@
+"""Shapes in which well-kept public repositories write what they start, each of which a rule accused once.
+
+Beside each stands a twin with the fault that the rule is for, so that it stays silent for the right reason.
+"""
+
+import pytest
+
+from gpudoctor.lint.lint import lint
+from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import every_rule
+
+_POD = (
+    "OMP_NUM_THREADS=6 torchrun --nproc-per-node=$GPUS --nnodes={} --node-rank={} \\\n"
+    '  --master-addr="$MASTER_ADDR" --master-port=$MASTER_PORT fit.py\n'
+)
+_BENCH = (
+    "bench() {{\n  local slots=$1\n"
+    '  mpirun --bind-to none -np 32 --hostfile "/etc/ranks/of$slots" python fit.py\n}}\nbench "{}"\n'
+)
+_NEMO = (
+    "import argparse\nfrom nemo import lightning as nl\n"
+    "parser = argparse.ArgumentParser()\nparser.add_argument('--num-nodes', type=int, default=1)\n"
+    "args = parser.parse_args()\n"
+    "strategy = nl.MegatronStrategy(tensor_model_parallel_size=4, pipeline_model_parallel_size=4)\n"
+    "trainer = nl.Trainer(devices=8, num_nodes={}, strategy=strategy)\n"
+)
+_CHECKED = "if ! python -m lab.fit --steps 2 | egrep {} '^step 2' {}; then\n  exit 1\nfi\n"
+_SETTINGS = "ifdef MPI_HOME\n{0} = -I$(MPI_HOME)/include\nelse\n{0} =\nendif\nRUN ?= mpirun -np 4 python fit.py\n"
+_WRITES = (
+    "#!/bin/bash\n#SBATCH --time=20:00:00\n#SBATCH --nodes=1\ncat <<EOT > eval.sh{}#SBATCH --time=5:00:00\n"
+    "srun python evaluate.py\nEOT\nsbatch eval.sh\n"
+)
+
+CASES = {
+    "a pod's environment tells the whole world": ("A03", _POD.format("$NNODES", "$INDEX"), _POD.format(2, 0)),
+    "a local of a function has the caller's variable": (
+        "V01", _BENCH.format("$SLOTS"), _BENCH.format("4").replace("of$slots", "of$SLOTS"),
+    ),
+    "an option says of how many nodes": ("T70", _NEMO.format("args.num_nodes"), _NEMO.format(1)),
+    "whether a line is printed": ("Q47", _CHECKED.format("", "> /dev/null"), _CHECKED.format("", "")),
+    "whether a line is printed, quietly": ("Q47", _CHECKED.format("--quiet", ""), _CHECKED.format("--color", "")),
+    "a file of settings where a branch begins with a tab": (
+        "Q13", _SETTINGS.format("FLAGS").replace("\n", "\n\t"), "\tFLAGS =\nmpirun -np 4 python fit.py\n",
+    ),
+    "a batch script writes two more": ("S24", _WRITES.format("\n#!/bin/bash\n"), _WRITES.format("\n")),
+    "a gap is told once, and what follows it is read": (
+        "Q41", "#!/bin/bash\nDATA=<path of the data>\nVOCAB=v.json\n\ntorchrun --standalone fit.py $DATA $VOCAB\n",
+        "#!/bin/bash\nDATA=/data/a torchrun --standalone --nproc-per-node=$DATA fit.py\n",
+    ),
+    "a file that Makefiles include": ("Q13", _SETTINGS.format("FLAGS"), "FLAGS =\nmpirun -np 4 python fit.py\n"),
+    "a version of Python is no Python": (
+        "K05", "docker run --gpus all --rm wheels:cu12 ${PYTHON_VERSION} cuda main\n",
+        "docker run --gpus all --rm wheels:cu12 ${PYTHON} fit_fsdp.py\n",
+    ),
+}  # fmt: skip
+
+
+def accused_of(text: str) -> set[str]:
+    """The codes of errors and warnings."""
+    report = lint(read_job(text, LintFacts()), every_rule())
+    return {problem.code for problem in report.problems if problem.severity != "info"}
+
+
+@pytest.mark.parametrize(("code", "good", "bad"), CASES.values(), ids=CASES)
+def test_what_well_kept_repositories_write_is_not_accused(code: str, good: str, bad: str) -> None:
+    assert code not in accused_of(good)
+    assert code in accused_of(bad)
+
+
+def test_a_value_that_is_a_gap_is_told_without_a_header_too() -> None:
+    """`bash fit.sh` says: syntax error near unexpected token `newline'."""
+    assert accused_of("DATA=<path of the data>\n\ntorchrun --standalone fit.py --data $DATA\n") == {"Q09"}
