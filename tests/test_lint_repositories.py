@@ -31,6 +31,12 @@ _WRITES = (
     "#!/bin/bash\n#SBATCH --time=20:00:00\n#SBATCH --nodes=1\ncat <<EOT > eval.sh{}#SBATCH --time=5:00:00\n"
     "srun python evaluate.py\nEOT\nsbatch eval.sh\n"
 )
+_DRAWN = (
+    "#!/bin/bash\n# for two hosts\n{}run() {{\n  {}srun -w $HOST -n1 torchrun --nnodes=2 --node-rank=$RANK \\\n"
+    "    --nproc-per-node=8 --master-addr=$HEAD --master-port=$PORT fit.py\n}}\n"
+)
+_ASKS = "python ask.py --num_nodes 4 --gpus 8 {}torchrun --standalone fit.py\n"
+_CALLED = "#!/bin/bash\nCOUNT=$HOW_MANY\n{}\ntorchrun --nnodes $COUNT --nproc-per-node 8 fit.py\n"
 
 CASES = {
     "a pod's environment tells the whole world": ("A03", _POD.format("$NNODES", "$INDEX"), _POD.format(2, 0)),
@@ -45,8 +51,23 @@ CASES = {
     ),
     "a batch script writes two more": ("S24", _WRITES.format("\n#!/bin/bash\n"), _WRITES.format("\n")),
     "a gap is told once, and what follows it is read": (
-        "Q41", "#!/bin/bash\nDATA=<path of the data>\nVOCAB=v.json\n\ntorchrun --standalone fit.py $DATA $VOCAB\n",
+        "Q41",
+        "#!/bin/bash\nDATA=<path of the data>\nVOCAB=v.json\n\n\ntorchrun --standalone fit.py \\\n  --data $DATA \\\n"
+        "  --vocab $VOCAB\n",
         "#!/bin/bash\nDATA=/data/a torchrun --standalone --nproc-per-node=$DATA fit.py\n",
+    ),
+    "a port is drawn once, for a function that a loop calls": (
+        "P11", _DRAWN.format("PORT=$((20000 + RANDOM))\n", "") + "for HOST in a b; do run & done\nwait\n",
+        "#!/bin/bash\nfor HOST in a b; do\n  PORT=$((2000 + RANDOM))\n  ssh $HOST torchrun --nnodes=2 --node-rank=$RANK"
+        " --nproc-per-node=8 --master-addr=$HEAD --master-port=$PORT fit.py &\ndone\nwait\n",
+    ),
+    "what asks a service for GPUs": ("L01", _ASKS.format("-- "), _ASKS.format("--max_nb_epochs 2 ")),
+    "what asks a service for nodes": (
+        "L22", "python ask.py --num_nodes 4 --config sft.yaml\n",
+        "python fit.py --num_nodes 4 --devices 8 --strategy ddp\n",
+    ),
+    "a rank that is no count": (
+        "R20", _CALLED.format("NODE_RANK=0"), _CALLED.format("NNODES=2"),
     ),
     "a file that Makefiles include": ("Q13", _SETTINGS.format("FLAGS"), "FLAGS =\nmpirun -np 4 python fit.py\n"),
     "a version of Python is no Python": (

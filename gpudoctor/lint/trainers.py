@@ -227,6 +227,8 @@ def of_arguments(launch: LintLaunch) -> TrainerCall | None:
     arguments: dict[str, str] = {}
     spans: dict[str, Span] = {}
     words = launch.script_words
+    if any(word.shown == "--" for word in words[:-1]):
+        return None  # it hands on the command behind it, and its --gpus and --num_nodes ask a service for them
     for index, word in enumerate(words):
         option, equals, value = word.shown.partition("=")
         if option.startswith("--"):

@@ -148,7 +148,7 @@ def nodes_that_know_no_head(job: LintJob) -> Iterator[LintFinding]:
         if launch.launcher != "python" or launch.around or launch.invocation.within:
             continue
         told = lightning.num_nodes(job, launch)
-        if told is not None and told[0] > 1:
+        if told is not None and told[0] > 1 and lightning.is_lightning(job, launch):
             yield LintFinding(
                 span=told[1].span,
                 summary=f"{told[1].written}, and python starts it without MASTER_ADDR and NODE_RANK",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
@@ -82,7 +83,10 @@ def port_drawn_for_each_host(job: LintJob) -> Iterator[LintFinding]:
         nodes = look.nnodes(launch)
         if not loop or port is None or (nodes is not None and nodes[1] < 2) or not host:
             continue
-        begin = max(job.text.rfind(word, 0, launch.invocation.span.start) for word in ("for ", "while "))
+        begins = [each.start() for each in _OPENED.finditer(job.text, 0, launch.invocation.span.start)]
+        if not begins:
+            continue  # of a function that a loop behind it calls
+        begin = begins[-1]
         for origin in look.origins(port.word, launch.invocation):
             inside = job.text.find(origin.raw, begin, launch.invocation.span.end) >= 0
             if origin.value is None and inside and PER_NODE.search(origin.raw):
@@ -95,6 +99,7 @@ def port_drawn_for_each_host(job: LintJob) -> Iterator[LintFinding]:
                 return
 
 
+_OPENED = lazy_re(r"^[ \t]*(?:\w+[ \t]*\|[ \t]*)?(?:for|while|until)\b|[;&|][ \t]*(?:for|while|until)\b", re.MULTILINE)
 _TASKS = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-task=4\n{}srun python train.py\n"
 
 

@@ -169,8 +169,9 @@ def setting_stays_empty(job: LintJob) -> Iterator[LintFinding]:
                 break
 
 
+_OF_NODES = "(?:NODE|MACHINE)(?!_?RANK)"
 _KINDS = {
-    "nproc-per-node": "GPU|PROC", "num-processes": "GPU|PROC", "nnodes": "NODE|MACHINE", "num-machines": "NODE|MACHINE",
+    "nproc-per-node": "GPU|PROC", "num-processes": "GPU|PROC", "nnodes": _OF_NODES, "num-machines": _OF_NODES,
     "node-rank": "RANK", "machine-rank": "RANK", "master-addr": "ADDR|IP|HOST|HEAD", "main-process-ip": "ADDR|IP|HOST",
     "rdzv-endpoint": "ADDR|IP|HOST|HEAD", "master-port": "PORT", "main-process-port": "PORT",
 }  # fmt: skip

@@ -323,7 +323,7 @@ def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
             (
                 each
                 for each in _ASSIGNED_GAP.finditer(job.text, job.text.rfind("\n", 0, span.start) + 1, span.end)
-                if refusal.what in (">", "(")
+                if refusal.what[:1] in (">", "(")
             ),
             None,
         )
