@@ -664,7 +664,7 @@ def test_a_doctor_that_stands_in_the_kernel_ends_as_its_command(
     said: list[str] = []
     monkeypatch.setattr(last_resort, "end_as", ended.append)
     child = subprocess.Popen(["sh", "-c", "exit 7"])
-    given = (child.pid, lambda: None, said.append, tmp_path / "stat")
+    given = (child.pid, lambda: None, said.append, tmp_path)
     watching = threading.Thread(target=last_resort._watch, args=given, daemon=True)
     watching.start()
     watching.join(10 if ends else 1)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -11,19 +12,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from gpudoctor import active
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.explain import explain
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after, kernel as kernel_of_job, look
-from gpudoctor.run.end import RunEnded, SignalSeen, by_slurm, by_whom
+from gpudoctor.run.end import AttemptSeen, RunEnded, SignalSeen, by_slurm, by_whom
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.memory import MemorySeen
 from gpudoctor.run.summary import StepsSeen, lines
 from gpudoctor.snapshot import Reading, read
 from gpudoctor.sure import LIKELY, SEEN
-from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
+from tests.test_run import OURS, PATIENCE, log_of, relays_of, runs, started, until, words
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux"),
@@ -243,6 +245,78 @@ def test_which_rank_died_first_and_of_what(tmp_path: Path, kernel: list[KernelLi
     assert told.cause == "gpu-out-of-memory"
     told = after.told(ended(tmp_path, "", 1, ended=(death(1, -9, 5.0), death(0, 3, 2000.0)), seconds=2000.1))
     assert told.cause == "rank-died" and "rank 0 (process 700) ended first, with exit status 3" in told.lines[0]
+
+
+REFUSED = (
+    "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:152] timed "
+    "out connecting: SO_ERROR: Connection refused, remote=[127.0.0.1]:14240$0"
+)
+
+
+def raised(words: str) -> str:
+    return f'Traceback (most recent call last):\n  File "/home/mara/train.py", line 9, in <module>\n    go()\n{words}\n'
+
+
+def test_each_attempt_of_torchrun_has_a_cause_of_its_own_and_the_last_one_is_final(
+    tmp_path: Path, kernel: list[KernelLine]
+) -> None:
+    first, second = raised("ValueError: learning rate -1 is not allowed"), raised(REFUSED)
+    for number, text in enumerate((first, second)):
+        again = f"-start-{number + 1}" if number else ""
+        (tmp_path / f"rank-1{again}.log").write_text(text)
+    deaths = (
+        *(structs.replace(death(1, 1, 20.0), attempt=0), structs.replace(death(1, 1, 40.0), attempt=1)),
+        *(structs.replace(death(1, -9, 99.0), attempt=2), structs.replace(death(0, -15, 99.5), attempt=2)),
+    )
+    starts = (
+        AttemptSeen(number=1, seconds=22.0, said=len(first)),
+        AttemptSeen(number=2, seconds=42.0, said=len(first + second)),
+    )
+    run = ended(tmp_path, first + second + "step 0\n", ended=deaths, attempts=starts, nodes=1)
+    told = after.told(structs.replace(run, logs=("output.log", "rank-1.log", "rank-1-start-2.log")))
+    assert (told.cause, told.variant) == ("rank-died", "killed") and "rank 1 (process 701) was killed" in told.lines[2]
+    assert "attempt 1: " in told.lines[0] and "learning rate -1 is not allowed" in told.lines[0]
+    assert "attempt 2: rank 1 (process 701) found nobody at the address of another rank" in told.lines[0]
+    assert told.lines[1] == "attempt 3, the last one:" and "ValueError" not in "".join(told.lines[1:])
+    well = after.told(structs.replace(run, status=0))
+    assert len(well.lines) == 1 and "again 2 times: attempt 1" in well.lines[0] and well.cause is None
+
+
+def test_a_rank_that_is_refused_on_its_own_node_was_given_no_wrong_address(
+    tmp_path: Path, kernel: list[KernelLine]
+) -> None:
+    one = after.told(ended(tmp_path, raised(REFUSED), ended=(death(0, 1, 99.0),), nodes=1))
+    assert one.cause == "rank-died" and "of this node, which had ended" in one.lines[0]
+    assert after.told(ended(tmp_path, raised(REFUSED), ended=(death(0, 1, 99.0),), nodes=2)).cause == (
+        "master-addr-loopback"
+    )
+
+
+def test_a_signal_that_all_of_the_job_ignore_has_not_ended_it(environment: dict[str, str]) -> None:
+    line = shlex.join(words("sh", "-c", "sleep 5; exit 4"))
+    process = subprocess.Popen(
+        ["nohup", "sh", "-c", f"exec {line}"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        until(lambda: runs(environment) and (runs(environment)[-1] / "use.jsonl").exists(), "it runs")
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGHUP)
+        _, said = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 4 and b"it got SIGHUP" in said and b"cause:" not in said, said
+
+
+def test_a_doctor_below_a_doctor_ends_its_helpers_and_nobody_else(environment: dict[str, str], tmp_path: Path) -> None:
+    inner = words("sh", "-c", "sleep 3; exit 7", options=["--report", str(tmp_path / "inner")])
+    outer = words(*inner, options=["--report", str(tmp_path / "outer")])
+    done = subprocess.run(outer, env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 7 and b"SIGKILL" not in done.stderr, done.stderr
 
 
 def test_what_a_training_that_has_ended_well_has_used() -> None:

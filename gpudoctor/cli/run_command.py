@@ -178,7 +178,8 @@ def run(
                 code = f"[{problem.rule} {problem.code}]"
                 sys.stderr.write(f"gpudoctor: line {problem.line}: {problem.summary}  {code}; {problem.fix.text}\n")
         return
-    from gpudoctor.run.run import RunWish, run as attended
+    from gpudoctor.run.record import RunWish
+    from gpudoctor.run.run import run as attended
 
     try:
         attended(

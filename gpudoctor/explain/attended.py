@@ -26,6 +26,8 @@ class RankEnded(Struct, frozen=True, kw_only=True):
     rank: int | None = None
     status: int | None = None
     """Its exit status; below 0 the signal that ended it; None: not told."""
+    attempt: int | None = None
+    """Of torchrun's; None: nothing tells that there are several."""
 
 
 class Attended(Struct, frozen=True, kw_only=True):
@@ -41,7 +43,13 @@ class Attended(Struct, frozen=True, kw_only=True):
     @property
     def failed_alone(self) -> int | None:
         """The only rank that ended with a status of its own: signals come from launchers too, that end the others."""
-        failed = {each.rank for each in self.ended if each.rank is not None and (each.status or 0) > 0}
+        last = max((each.attempt or 0 for each in self.ended), default=0)
+        failed = {
+            each.rank
+            for each in self.ended
+            if (each.attempt or 0) == last
+            if each.rank is not None and (each.status or 0) > 0
+        }
         told = all(each.status is not None for each in self.ended)
         return failed.pop() if told and len(failed) == 1 else None
 

@@ -206,6 +206,16 @@ def children_of(pid: int) -> tuple[int, ...]:
     return tuple(children)
 
 
+def all_ignore(pid: int, number: int, system: System = THIS) -> bool:
+    """Whether a process and all below it ignore that signal, as far as the kernel tells."""
+    masks = [
+        re.search(r"^SigIgn:\s*([0-9a-f]{1,32})$", system.text_or_empty(f"/proc/{each}/status"), re.MULTILINE)
+        for each in (pid, *(child.pid for child in descendants(pid)))
+    ]
+    told = [int(mask[1], 16) for mask in masks if mask is not None]
+    return bool(told) and all(mask >> (number - 1) & 1 for mask in told)
+
+
 def waits_in(task: int | str, system: System = THIS) -> str:
     """The kernel function that a process, or "PID/task/TID", sleeps in; empty when it does not, or the kernel does not
     tell (it shows "0" to those who may not know)."""

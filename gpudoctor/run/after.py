@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from gpudoctor import cost
 from gpudoctor.bounded import GIB
@@ -17,11 +18,11 @@ from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation, LogCause
 from gpudoctor.knowledge.credentials import without_credentials
-from gpudoctor.knowledge.wording import listed
+from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.left import program_of
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.read.lifeline import end_with_the_doctor
-from gpudoctor.run import verdict
+from gpudoctor.run import attempts, verdict
 from gpudoctor.run.end import ENDING_SECONDS, KERNEL, EndTold, RunEnded, by_whom
 from gpudoctor.run.kernel import of_job
 from gpudoctor.run.kubernetes import kubernetes_word
@@ -49,7 +50,29 @@ def main(arguments: list[str]) -> None:
 
 
 def told(ended: RunEnded) -> EndTold:
-    """What is said at the end of a run that has not ended well."""
+    """What is said at the end of a run that has not ended well, or that torchrun has started again."""
+    every = attempts.numbers(ended.attempts)
+    if not every:
+        return _told_of(ended)
+    before = [_first_words(number, ended) for number in every[:-1][-attempts.MOST_TOLD :]]
+    again = f"torchrun has started it again {counted(len(every) - 1, 'time')}: {'; '.join(before)}"
+    if not ended.status:
+        return EndTold(lines=(again,))
+    last = _told_of(attempts.of_attempt(ended, every[-1]))
+    return structs.replace(last, lines=(again, f"attempt {every[-1] + 1}, the last one:", *last.lines))
+
+
+def _first_words(number: int, ended: RunEnded) -> str:
+    """ "attempt 1: rank 1 died of ValueError: bad  [program-error]"."""
+    own = attempts.of_attempt(ended, number)
+    answer = _explained(own, (), keep=False)
+    first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
+    if (seen := verdict.found(own, answer)) is not None:
+        return f"attempt {number + 1}: {_shown(seen.summary)}  [{seen.cause}]"
+    return f"attempt {number + 1}: {f'{_shown(first.summary)}  [{first.cause}]' if first else 'not decided'}"
+
+
+def _told_of(ended: RunEnded) -> EndTold:
     interrupted = next((seen for seen in ended.signals if seen.by_terminal and seen.number == signal.SIGINT), None)
     if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
@@ -110,7 +133,7 @@ def _of_seen(seen: verdict.Found, ended: RunEnded, answer: Explanation) -> Itera
     yield f"start it again: {seen.restart}"
 
 
-def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
+def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...], *, keep: bool = True) -> Explanation:
     folder = Path(ended.folder)
     if kernel and ended.folder:
         text = "".join(f"[{line.seconds or 0.0:12.6f}] {line.text}\n" for line in kernel)
@@ -122,6 +145,8 @@ def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
     if not logs:
         return Explanation()
     answer = explain(logs, stdin=io.BytesIO(), typed=False, program=program_of(logs))
+    if not keep:
+        return answer
     place = folder / EXPLANATION
     try:
         place.touch(mode=0o600)

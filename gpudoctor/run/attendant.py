@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,22 +39,22 @@ class Attendant:
         self._finishes = False
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._changing = threading.Lock()
+        """Nobody who holds it waits for anything."""
         self.revive()
 
     def revive(self) -> None:
-        """Start it, where there is none."""
+        """Start it, where there is none. Whoever listens meanwhile still hears the one before, until its end."""
         if (self._process is not None and self._process.poll() is None) or self._started >= MOST_RELAYS:
             return
         self._started += 1
-        self._ready = False
-        if self._control is not None:
-            self._control.close()
-        self._control, theirs = socket.socketpair()
-        self._control.setblocking(False)
+        control, theirs = socket.socketpair()
+        control.setblocking(False)
         folder = str(self._folder) if self._folder is not None else ""
         kept = [channel.reading for channel in self._channels] + ([self._lock] if self._lock >= 0 else [])
+        process = None
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(Path(relay.__file__))),
                     *(folder, str(KEPT_BYTES), str(theirs.fileno())),
@@ -66,9 +67,11 @@ class Attendant:
                 cwd=programs.ELSEWHERE,
             )
         except (OSError, RuntimeError):
-            self._process = None
+            pass
         finally:
             theirs.close()
+        with self._changing:
+            self._ready, self._process, self._control = False, process, control
         if self._finishes:
             self._tell_to_finish()
 
@@ -95,20 +98,22 @@ class Attendant:
         import select
 
         deadline = time.monotonic() + seconds
-        while self._control is not None:
+        while (control := self._control) is not None:
             poll = select.poll()
-            poll.register(self._control, select.POLLIN)
+            poll.register(control, select.POLLIN)
             if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 return
             try:
-                said = self._control.recv(4096)
+                said = control.recv(4096)
             except BlockingIOError:
                 continue
             except OSError:
                 said = b""
             if not said:  # it is gone
-                self._control.close()
-                self._control = None
+                control.close()
+                with self._changing:
+                    if self._control is control:
+                        self._control = None
                 return
             for byte in said:
                 self._take(byte)

@@ -22,6 +22,8 @@ from msgspec import Struct
 OUTPUTS = (1, 2)
 WIDE = 1 << 20
 """Bytes of a pipe of ours: the most that an unprivileged user may ask for (pipe(7), pipe-max-size)."""
+MOST_KEPT = 12 * 1024 * 1024
+"""Of a file that the command writes itself: as much as of what passes through the relay."""
 
 
 class Outlet(Struct, frozen=True, kw_only=True):
@@ -120,3 +122,22 @@ def resize(terminal: int, reading: int) -> bool:
             fcntl.ioctl(reading, termios.TIOCSWINSZ, size)  # termios.tcsetwinsize is of Python 3.11
             return True
     return False
+
+
+def part_of(channel: Outlet) -> bytes:
+    """Of a file, what the command has written: all, or the first and last of it."""
+    try:
+        file = os.open(channel.path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # it may be written and not read
+        return b""
+    try:
+        size = os.fstat(file).st_size - channel.start
+        if size <= MOST_KEPT:
+            return os.pread(file, max(size, 0), channel.start)
+        first = os.pread(file, MOST_KEPT // 3, channel.start)
+        last = os.pread(file, MOST_KEPT - len(first), channel.start + size - (MOST_KEPT - len(first)))
+        return first + b"\n[gpudoctor: %d bytes are left out here]\n" % (size - MOST_KEPT) + last
+    except OSError:
+        return b""
+    finally:
+        os.close(file)

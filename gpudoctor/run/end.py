@@ -37,6 +37,18 @@ class SignalSeen(Struct, frozen=True, kw_only=True):
     """Of who sent it; 0 where that is the kernel, or a process that this one cannot see."""
     sender: str = ""
     """Its name."""
+    ignored: bool = False
+    """By all processes of the job, as nohup has SIGHUP ignored."""
+
+
+class AttemptSeen(Struct, frozen=True, kw_only=True):
+    """Ranks were started again."""
+
+    number: int
+    """The first attempt is 0, as TORCHELASTIC_RESTART_COUNT has it."""
+    seconds: float
+    said: int | None = None
+    """Bytes that the command had said by then; None: not told."""
 
 
 class RunEnded(Struct, frozen=True, kw_only=True):
@@ -72,6 +84,10 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     folder: str = ""
     logs: tuple[str, ...] = ()
     """Names in the folder."""
+    attempts: tuple[AttemptSeen, ...] = ()
+    """That torchrun has made after the first one."""
+    nodes: int = 0
+    """Of the job; 0: not told."""
     gone: tuple[str, ...] = ()
     """Nodes of which nothing was heard any more, and that said no word."""
     gone_seconds: float = 0.0
@@ -96,7 +112,12 @@ def asked_to_end(ended: RunEnded) -> SignalSeen | None:
     """The signal by which somebody asked it to end, and it ended."""
     first = min((process_ended.seconds for process_ended in ended.ended), default=ended.seconds)
     for seen in ended.signals:
-        if seen.number in ASKED and ended.seconds - seen.seconds < ENDING_SECONDS and seen.seconds <= first + 0.5:
+        if (
+            seen.number in ASKED
+            and not seen.ignored
+            and ended.seconds - seen.seconds < ENDING_SECONDS
+            and seen.seconds <= first + 0.5
+        ):
             return seen
     return None
 

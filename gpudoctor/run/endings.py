@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 
 from gpudoctor.read import process as processes
 from gpudoctor.run.memory import Oom
+from gpudoctor.run.unarmed import why
 
 MOST_WATCHED = 512
 MOST_KEPT = 64
@@ -24,7 +25,10 @@ RANK_NAMES = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"SLU
 """As torchrun, Open MPI, MPICH and SLURM tell a rank its number, the surest first."""
 PYTHONS = ("python", "pt_main")
 """As the kernel calls them; torch gives the main thread of some programs the second name."""
+RESTARTS = b"TORCHELASTIC_RESTART_COUNT="
 SPAWNED = b"--multiprocessing-fork"
+OF_DOCTOR = (b"; from gpudoctor.", b"/gpudoctor/run/relay.py")
+"""In the command lines of what a doctor starts (active.own_module, attendant.py)."""
 
 
 class ProcessEnded(Struct, frozen=True, kw_only=True):
@@ -48,6 +52,10 @@ class ProcessEnded(Struct, frozen=True, kw_only=True):
     """As it died, perhaps of SIGKILL, the kernel had ended a process of its cgroup for want of memory."""
     cpu_limit: float = 0.0
     """Seconds of a processor that it might use and had used up when SIGKILL ended it; 0: it had not."""
+    attempt: int | None = None
+    """Of torchrun's, the first 0; None: nothing tells that there are several."""
+    of_doctor: bool = False
+    """A helper of another `gpudoctor run`, which the command is or has started, and which ends it."""
 
 
 class Endings:
@@ -66,6 +74,8 @@ class Endings:
         self._poll = select.epoll()
         self._watched: dict[int, ProcessEnded] = {}
         self._ended: list[ProcessEnded] = []
+        self.unarmed: dict[int, str] = {}
+        """Of ranks by their process id, why they cannot be armed; empty where they can."""
         threading.Thread(target=self._wait, daemon=True).start()
 
     def add(self, pid: int) -> None:
@@ -74,7 +84,7 @@ class Endings:
             return
         with contextlib.suppress(OSError):  # it is gone, or no descriptor is left
             watched = os.pidfd_open(pid)
-            self._watched[watched] = _described(pid)
+            self._watched[watched] = self._described(pid)
             self._new.append(watched)
             self._poll.register(watched, 1)  # EPOLLIN
 
@@ -83,7 +93,7 @@ class Endings:
         again, self._new = self._new, []
         for watched in again:
             if (known := self._watched.get(watched)) is not None:
-                known = _described(known.pid)
+                known = self._described(known.pid)
                 if watched in self._watched:
                     self._watched[watched] = known
         return [known.pid for watched in again if (known := self._watched.get(watched)) is not None]
@@ -95,7 +105,7 @@ class Endings:
                 known = self._watched.get(watched)
                 if known is not None:
                     status = processes.status_of_ended(known.pid, watched)
-                    if status != 0 and len(self._ended) < MOST_KEPT:
+                    if status != 0 and not known.of_doctor and len(self._ended) < MOST_KEPT:
                         oom = self._oom(known.pid) if status in (None, -signal.SIGKILL) else ""
                         limit = self._cpu_limit(known.pid) if status == -signal.SIGKILL else 0.0
                         death = structs.replace(known, seconds=now, status=status, oom=oom, cpu_limit=limit)
@@ -104,6 +114,30 @@ class Endings:
                 with contextlib.suppress(OSError):
                     self._poll.unregister(watched)
                 os.close(watched)
+
+    def _described(self, pid: int) -> ProcessEnded:
+        seen = processes.seen(pid)
+        parent = seen.parent if seen is not None else 0
+        environ, words = _told(pid, "environ"), _told(pid, "cmdline")
+        rank = next(_ranks(environ), None)
+        inherited = rank is not None and rank == next(_ranks(_told(parent, "environ")), None)
+        spawned = SPAWNED in words.split(b"\0") and not inherited
+        if (rank is not None and not inherited) or spawned:
+            self.unarmed[pid] = why(words, environ)
+        return ProcessEnded(
+            pid=pid,
+            name=processes.name_of(pid),
+            rank=None if inherited else rank,
+            of_rank=rank if inherited else None,
+            spawned=spawned,
+            parent=parent,
+            attempt=_attempt(environ),
+            of_doctor=any(mark in words for mark in OF_DOCTOR),
+        )
+
+    def attempt(self) -> int:
+        """The newest of those that live or have lived."""
+        return max((known.attempt or 0 for known in list(self._watched.values())), default=0)
 
     def name_ranks(self, ranks: Mapping[int, int]) -> None:
         """By process id, where their environment does not tell."""
@@ -144,26 +178,16 @@ class Endings:
         return self.seen()
 
 
-def _described(pid: int) -> ProcessEnded:
-    seen = processes.seen(pid)
-    parent = seen.parent if seen is not None else 0
-    rank = next(_ranks(_told(pid, "environ")), None)
-    inherited = rank is not None and rank == next(_ranks(_told(parent, "environ")), None)
-    return ProcessEnded(
-        pid=pid,
-        name=processes.name_of(pid),
-        rank=None if inherited else rank,
-        of_rank=rank if inherited else None,
-        spawned=SPAWNED in _told(pid, "cmdline").split(b"\0") and not inherited,
-        parent=parent,
-    )
-
-
 def _told(pid: int, what: str) -> bytes:
     try:
         return processes.THIS.raw(f"/proc/{pid}/{what}", 1 << 20)
     except OSError:  # it is gone, or another user's
         return b""
+
+
+def _attempt(environ: bytes) -> int | None:
+    value = next((line[len(RESTARTS) :] for line in environ.split(b"\0") if line.startswith(RESTARTS)), b"")
+    return int(value) if value.isdigit() and len(value) < 8 else None
 
 
 def _ranks(environ: bytes) -> Iterator[int]:

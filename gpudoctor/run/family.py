@@ -7,12 +7,15 @@ from gpudoctor.read import process as processes
 from gpudoctor.run.cpu_limit import CpuLimits
 from gpudoctor.run.endings import PYTHONS, Endings, ProcessEnded
 from gpudoctor.run.memory import MemorySeen, OomCounters
+from gpudoctor.run.unarmed import own_unarmed
 
 FIRST_SECONDS, MOST_SECONDS = 0.25, 2.0
 """From look to look: it takes half a millisecond, and grows with the job's processes."""
 YOUNG = 1 / 30
 """Of its age, the pause to the next look: what dies young has lived for less than two seconds."""
 MOST_PROCESSES = 4096
+OWN_SECONDS = 10.0
+"""From look to look whether the command itself is a training that is not armed."""
 GENERATIONS = 6
 """A shell, a launcher, its ranks, their loaders."""
 
@@ -32,6 +35,8 @@ class JobProcesses:
         """Of the command itself, where it had used it up and was killed."""
         self._endings = Endings(began, self._memory.at_death, self._cpu.at_death)
         self.pids: set[int] = {pid}
+        self._own_unarmed = ""
+        self._own_look = self._next + OWN_SECONDS
         self.name = ""
         """Of the command's program, as the kernel calls it: nohup and env become another."""
 
@@ -45,6 +50,9 @@ class JobProcesses:
             self._memory.join(pid)
             self._cpu.join(pid)
         self.name = processes.name_of(self._pid) or self.name
+        if now >= self._own_look and not self._own_unarmed and self.name.startswith(PYTHONS):
+            self._own_look = now + OWN_SECONDS
+            self._own_unarmed = own_unarmed(self._pid)
         young: tuple[int, ...] = (self._pid,)
         for _ in range(GENERATIONS):
             young = tuple(child for pid in young for child in processes.children_of(pid))
@@ -78,6 +86,16 @@ class JobProcesses:
         seconds = rise - self._began if rise is not None else None
         self.memory_seen = MemorySeen(kills=self._memory.kills, of_command=oom, own_seconds=seconds)
         return ended
+
+    @property
+    def attempt(self) -> int:
+        """Of torchrun's, the newest; the first is 0."""
+        return self._endings.attempt()
+
+    @property
+    def unarmed(self) -> tuple[str, ...]:
+        """Why ranks of it, or a training that is the command itself, cannot have been armed: one reason each."""
+        return tuple(filter(None, (self._endings.unarmed or {self._pid: self._own_unarmed}).values()))
 
     @property
     def left_behind(self) -> tuple[int, ...]:

@@ -24,8 +24,11 @@ NAME = lazy_re(r"[0-9]{8}-[0-9]{6}-[0-9]{1,10}(-[0-9]{1,3})?")
 MOST_OF_A_SECOND = 1000
 OUTPUT, SECOND = "output.log", "output-2.log"
 """The second: of a file, where the other stream passed through the relay."""
-OF_RANKS = lazy_re(r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-[0-9]{1,4})?\.(?P<part>log|tail-[12])")
+OF_RANKS = lazy_re(
+    r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-(?P<start>[0-9]{1,4}))?\.(?P<part>log|tail-[12])"
+)
 MOST_LOGS = 64
+MAY_BE_FULL = "the disk may be full"
 
 
 class NoFolder(Exception):
@@ -61,6 +64,25 @@ def logs(folder: Path) -> tuple[str, ...]:
         *(name for name in (OUTPUT, SECOND) if (folder / name).exists()),
         *(name for _, name in sorted(logs_kept)[:MOST_LOGS]),
     )
+
+
+def full() -> str:
+    """Why something could not be written, as a phrase."""
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limited = most != resource.RLIM_INFINITY
+    return f"no file may be larger than {most} bytes (ulimit -f), or the disk is full" if limited else MAY_BE_FULL
+
+
+def said(folder: Path | None) -> int | None:
+    """Bytes of what the command has said by now, as long as one file holds all of it; None: it does not."""
+    if folder is None or any((folder / f"output.tail-{number}").exists() for number in (1, 2)):
+        return None
+    try:
+        return (folder / OUTPUT).stat().st_size
+    except OSError:
+        return None
 
 
 def join_parts(folder: Path) -> None:

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpudoctor import threads
-from gpudoctor.read.process import parse_stat
+from gpudoctor.run.beside import STUCK_SECONDS, own_task, waits_for_files
 from gpudoctor.run.start import OWN_FAILURE, end_as
 
-STUCK_SECONDS, LOOK_SECONDS = 30.0, 1.0
+LOOK_SECONDS = 1.0
+NO_ANSWER = "a file system does not answer, perhaps that of the report: no more is said of this run"
 
 
 def watch(pid: int, known: Callable[[], int | None], say: Callable[[str], None]) -> None:
     """From the start of the command `pid` on; `known`: its status, where the main thread has waited for it. Where no
     thread may be started nobody watches."""
-    own = Path(f"/proc/self/task/{os.getpid()}/stat")
     try:
-        threads.start(threading.Thread(target=_watch, args=(pid, known, say, own), daemon=True))
+        threads.start(threading.Thread(target=_watch, args=(pid, known, say, own_task()), daemon=True))
     except RuntimeError:
         pass
 
@@ -41,16 +41,9 @@ def _watch(pid: int, known: Callable[[], int | None], say: Callable[[str], None]
     last_moved = time.monotonic()
     while time.monotonic() - last_moved < STUCK_SECONDS:
         time.sleep(LOOK_SECONDS)
-        if not _stands_in_the_kernel(own):
+        if not waits_for_files(own):
             last_moved = time.monotonic()
     if status is None:
         status = known()
-    say("a file system does not answer, perhaps that of the report: no more is said of this run")
+    say(NO_ANSWER)
     end_as(OWN_FAILURE if status is None else status)
-
-
-def _stands_in_the_kernel(stat: Path) -> bool:
-    try:
-        return parse_stat(stat.read_text(encoding="utf-8", errors="replace")).state == "D"
-    except (OSError, ValueError):
-        return False

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-from msgspec import Struct
 
 from gpudoctor.active import signal_name
 from gpudoctor.armed import remove_leftovers
@@ -22,17 +21,19 @@ from gpudoctor.run.alone import Alone
 from gpudoctor.run.arming import DUMPS, armed, without_token
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.batch import nodes_of
-from gpudoctor.run.channels import Outlet, channels
-from gpudoctor.run.end import RunEnded, SignalSeen
-from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.beside import Beside
+from gpudoctor.run.channels import Outlet, channels, part_of
+from gpudoctor.run.end import AttemptSeen, EndTold, RunEnded
 from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.kept import OUTPUT, SECOND
 from gpudoctor.run.look import look_into
-from gpudoctor.run.preflight import BeforeTold, Looking, Preflight
-from gpudoctor.run.stall import OnStall, StallTold, StallWatch, in_steps
+from gpudoctor.run.preflight import BeforeTold, Looking
+from gpudoctor.run.record import RunRecord, RunWish
+from gpudoctor.run.stall import StallTold, StallWatch, in_steps
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
 from gpudoctor.run.summary import StepsSeen, lines
+from gpudoctor.run.unarmed import line as unarmed_line
 from gpudoctor.run.use import NAME as USE, UseWritten
 from gpudoctor.run.wait import Waiting, block
 from gpudoctor.slow.attend import PaceWatch
@@ -41,47 +42,7 @@ FOUND = "found.json"
 RUN = "run.json"
 OWN_LINES = lazy_re(rb"(?m)^gpudoctor: .*\n")
 """In a file that both streams go to: they are not the command's."""
-MOST_KEPT = 12 * 1024 * 1024
-"""Of a file that the command writes itself: as much as of what passes through the relay."""
 ASKING_TO_END = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-
-
-class RunWish(Struct, frozen=True, kw_only=True):
-    """What the options say."""
-
-    command: tuple[str, ...]
-    report: Path | None = None
-    log: bool = True
-    quiet: bool = False
-    arm: bool = True
-    preflight: Preflight = "short"
-    stop_on_error: bool = False
-    stall: float | None = None
-    """Seconds of silence after which it is looked at; 0: never; None: learnt."""
-    on_stall: OnStall = "report"
-
-
-class RunRecord(Struct, frozen=True, kw_only=True):
-    """run.json of a report: what was run, and how it ended."""
-
-    command: tuple[str, ...]
-    folder: str
-    host: str
-    pid: int
-    started: float
-    """Seconds since 1970."""
-    seconds: float | None = None
-    """None: it has not ended yet, or the doctor was killed before it did."""
-    status: int | None = None
-    """Its exit status; below 0 the signal that ended it."""
-    signals: tuple[SignalSeen, ...] = ()
-    """That reached the doctor while it ran."""
-    ended: tuple[ProcessEnded, ...] = ()
-    """Processes of the job that ended by a signal or with another status than 0, the first first."""
-    steps: tuple[int, int] | None = None
-    """The least and the most that its ranks were in when they were last asked (gpudoctor.step)."""
-    lost: tuple[str, ...] = ()
-    """What could not be kept, and why."""
 
 
 class AttendedRun:
@@ -152,8 +113,15 @@ class AttendedRun:
                 lambda: any(steps.counts()),
             )
 
+        starts: list[AttemptSeen] = []
+
         def look() -> None:
+            attendant.revive()
             family.look()
+            if family.attempt > (starts[-1].number if starts else 0):
+                starts.append(
+                    AttemptSeen(number=family.attempt, seconds=time.monotonic() - self._began, said=kept.said(folder))
+                )
             if together.look(family.seen_ended):
                 with contextlib.suppress(OSError):
                     os.kill(self._pid, together.stop)
@@ -165,7 +133,14 @@ class AttendedRun:
             if paces is not None:
                 paces.look()
 
-        status = waiting.until_the_end(look)
+        beside = Beside(look)
+        status = waiting.until_the_end(beside)
+        if not beside.end():
+            self._say(last_resort.NO_ANSWER)
+            end_as(status)
+        waiting.over()
+        if beside.failed is not None:
+            self._lost.append(f"it was not looked at until its end: {beside.failed!r}")
         looking.end()
         use.end()
         went = paces.end() if paces is not None else ()
@@ -177,14 +152,17 @@ class AttendedRun:
             seconds=time.monotonic() - self._began,
             signals=tuple(waiting.signals),
             ended=family.over(),
+            attempts=tuple(starts),
             steps=steps.at,
         )
+        if self._wish.arm and (unarmed := family.unarmed):
+            self._lost.append(unarmed_line(unarmed))
         try:
             attendant.finish()
             while not attendant.drained(0.25) and not _asked_to_end():
                 attendant.revive()
             if attendant.log_ended and self._kept is not None:
-                self._lost.append(f"{self._kept.folder}: a part of the output is not kept: the disk may be full")
+                self._lost.append(f"{self._kept.folder}: a part of the output is not kept: {kept.full()}")
             self._keep_files(outlets)
             if self._wish.arm:
                 remove_leftovers()  # of ranks that a signal has ended
@@ -201,6 +179,9 @@ class AttendedRun:
                 for line in went:
                     self._say(line)
                 self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
+                if starts:
+                    for line in self._looked_into(family, StallTold(), attendant).lines:
+                        self._say(line)
             else:
                 self._tell_why(family, stalls.stood if stalls is not None else StallTold(), attendant)
             together.close()
@@ -271,7 +252,7 @@ class AttendedRun:
         if self._kept is not None:
             record = msgspec.structs.replace(self._record, lost=tuple(self._lost))
             if not self._kept.write(RUN, msgspec.json.format(msgspec.json.encode(record))) and not self._lost:
-                self._lost.append(f"{self._kept.folder}: {RUN} could not be written: the disk may be full")
+                self._lost.append(f"{self._kept.folder}: {RUN} could not be written: {kept.full()}")
 
     def _keep_files(self, found: Sequence[Outlet]) -> None:
         """What the command wrote into a file, beside what passed through the relay."""
@@ -323,34 +304,7 @@ class AttendedRun:
                 self._say(line)
             return
         folder = self._kept.folder if self._kept is not None else None
-        gone = together.gone
-        end_told = look_into(
-            RunEnded(
-                status=self._record.status or 0,
-                seconds=self._record.seconds or 0.0,
-                signals=self._record.signals,
-                pid=self._pid,
-                began=self._began,
-                pids=tuple(sorted(family.pids)),
-                ended=tuple(sorted((*self._record.ended, *together.seen()), key=lambda death: death.seconds)),
-                name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
-                slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
-                slurm_job=self._environment.get("SLURM_JOB_ID", ""),
-                memory=family.memory_seen,
-                cpu_limit=family.cpu_limit,
-                stood=stood.lines,
-                stood_cause=stood.cause if stood.confidence else "",
-                stood_confidence=stood.confidence,
-                reader_left=attendant.reader_left,
-                log_ended=attendant.log_ended,
-                folder=str(folder) if folder else "",
-                logs=(*kept.logs(folder), *together.logs()) if folder is not None else (),
-                gone=tuple(node.name for node in gone),
-                gone_seconds=gone[0].gone_at if gone else 0.0,
-            ),
-            _asked_to_end,
-            is_awaited=bool(together.others),
-        )
+        end_told = self._looked_into(family, stood, attendant)
         for line in (*end_told.lines, *(together.others_found() if end_told.cause is None else ())):
             self._say(line)
         together.told(end_told.lines)
@@ -367,6 +321,40 @@ class AttendedRun:
             self._kept.write(FOUND, msgspec.json.format(msgspec.json.encode(end_told)))
         together.wait_for_head(_asked_to_end)
 
+    def _looked_into(self, family: JobProcesses, stood: StallTold, attendant: Attendant) -> EndTold:
+        """What the look at the end finds."""
+        folder = self._kept.folder if self._kept is not None else None
+        gone = self._together.gone
+        return look_into(
+            RunEnded(
+                status=self._record.status or 0,
+                seconds=self._record.seconds or 0.0,
+                signals=self._record.signals,
+                pid=self._pid,
+                began=self._began,
+                pids=tuple(sorted(family.pids)),
+                ended=tuple(sorted((*self._record.ended, *self._together.seen()), key=lambda death: death.seconds)),
+                name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
+                slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
+                slurm_job=self._environment.get("SLURM_JOB_ID", ""),
+                memory=family.memory_seen,
+                cpu_limit=family.cpu_limit,
+                stood=stood.lines,
+                stood_cause=stood.cause if stood.confidence else "",
+                stood_confidence=stood.confidence,
+                reader_left=attendant.reader_left,
+                log_ended=attendant.log_ended,
+                folder=str(folder) if folder else "",
+                logs=(*kept.logs(folder), *self._together.logs()) if folder is not None else (),
+                attempts=self._record.attempts,
+                nodes=self._together.nodes,
+                gone=tuple(node.name for node in gone),
+                gone_seconds=gone[0].gone_at if gone else 0.0,
+            ),
+            _asked_to_end,
+            is_awaited=bool(self._together.others),
+        )
+
     def _say(self, text: str) -> None:
         if not self._wish.quiet:
             if not text.isprintable():
@@ -382,25 +370,6 @@ def _write(text: bytes) -> None:
         os.write(2, text)
     except OSError:
         pass
-
-
-def part_of(channel: Outlet) -> bytes:
-    """Of a file, what the command has written: all, or the first and last of it."""
-    try:
-        file = os.open(channel.path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # it may be written and not read
-        return b""
-    try:
-        size = os.fstat(file).st_size - channel.start
-        if size <= MOST_KEPT:
-            return os.pread(file, max(size, 0), channel.start)
-        first = os.pread(file, MOST_KEPT // 3, channel.start)
-        last = os.pread(file, MOST_KEPT - len(first), channel.start + size - (MOST_KEPT - len(first)))
-        return first + b"\n[gpudoctor: %d bytes are left out here]\n" % (size - MOST_KEPT) + last
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
 
 
 def _asked_to_end(seconds: float = 0.0) -> bool:

@@ -38,6 +38,7 @@ OF_AN_ABORT = ("native-crash", "rank-died")
 GONE_SECONDS = 60.0
 """So much later than it happened the loss of a node may be noticed."""
 BY_ITSELF = "by itself"
+LOOPBACK = "master-addr-loopback"
 NOTICED_SECONDS = 10.0
 """Until a rank has failed of the death of what helps it: torch's loader looks every 5 s."""
 ENDS_HELPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
@@ -193,6 +194,8 @@ def found(
         said is None or said.cause in {*FOLLOWS, of_memory.cause} or _tells_of_the_killed(said, ended)
     ):
         return of_memory
+    if said is not None and said.cause == LOOPBACK and ended.nodes == 1 and death is not None:
+        return _of_gone_address(ended, death)
     if said is not None and said.cause not in FOLLOWS:
         return None
     if by_scheduler is not None:
@@ -206,6 +209,14 @@ def found(
     if death is not None:
         return _of_death(ended, death, said, answer)
     return None if said is not None else _of_status(ended)
+
+
+def _of_gone_address(ended: RunEnded, death: ProcessEnded) -> Found:
+    """All ranks of one node reach each other by its loopback: who is refused there comes to nobody."""
+    before = any(each.number for each in ended.attempts)
+    stale = ": torch's store still tells addresses of the attempt before" if before else ""
+    summary = f"{who(death, ended)} found nobody at the address of another rank of this node, which had ended{stale}"
+    return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant=BY_ITSELF)
 
 
 def _of_status(ended: RunEnded) -> Found | None:

@@ -1,6 +1,7 @@
 """Waits for the command, and passes on every signal that came to the doctor alone.
 
-The doctor blocks all signals and takes them one by one, with who sent them. It stands in the command's process group,
+The doctor blocks all signals and takes them one by one, with who sent them, and does nothing here that may stand in the
+kernel: who looks does so beside (beside.py). It stands in the command's process group,
 so what the terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a hangup), and what is sent to the group (`kill %1`, `timeout`,
 scancel), has reached the command already; forwarding it would be a second Ctrl-C, on which torchrun leaves its ranks
 behind. Only the kernel knows that a signal was for a whole group. So the relay, a member of the group that nobody
@@ -11,18 +12,16 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gpudoctor.read import process as processes
 from gpudoctor.run.attendant import Attendant
+from gpudoctor.run.beside import LOOK_SECONDS, MOST_SECONDS, YOUNG_SECONDS, Beside
 from gpudoctor.run.channels import Outlet, resize
 from gpudoctor.run.end import SignalSeen
 
 SENT_BY_THE_KERNEL = 0x80
 """SI_KERNEL of <asm-generic/siginfo.h>: of a terminal, which tells its whole foreground group."""
-LOOK_SECONDS, MOST_SECONDS = 0.25, 0.5
-"""From look to look, of a job that is young, and of one that is not."""
-YOUNG_SECONDS = 10.0
 STOP_SECONDS = 5.0
 """A command that stops so long after a stop signal has stopped for another reason."""
 STOPPING = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
@@ -48,8 +47,8 @@ class Waiting:
         self.signals: list[SignalSeen] = []
         """That asked the job to end or spoke to it, in their order."""
 
-    def until_the_end(self, look: Callable[[], None]) -> int:
-        """The exit status, or less than 0: the signal that ended it. `look` is called several times a second."""
+    def until_the_end(self, beside: Beside) -> int:
+        """The exit status, or less than 0: the signal that ended it. Nobody has waited for the process then."""
         every = signal.valid_signals()  # once: it makes an Enum of each
         while True:
             is_young = time.monotonic() - self._began < YOUNG_SECONDS
@@ -60,22 +59,22 @@ class Waiting:
             status = self._looked_after()
             if status is not None:
                 return status
-            self._attendant.revive()
             if arrived is None:
-                look()
+                beside.look()
+
+    def over(self) -> None:
+        """The process may go."""
+        with contextlib.suppress(OSError):
+            os.waitpid(self._pid, 0)
 
     def _looked_after(self) -> int | None:
         """How the command has ended; None: it has not. Stops with it."""
-        while True:
-            pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
-            if not pid:
-                break
-            if os.WIFSTOPPED(status):
-                self._stopped = True
-            elif os.WIFCONTINUED(status):
-                self._stopped = False
-            else:
-                return os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(ChildProcessError):  # it has ended
+            while (told := os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)) is not None:
+                self._stopped = told.si_code != os.CLD_CONTINUED
+        # It stays the process of that number until `over`: who looks may be about to signal it.
+        if (told := os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            return told.si_status if told.si_code == os.CLD_EXITED else -told.si_status
         if self._stopped and self._stop is not None:
             number, when = self._stop
             self._stop = None
@@ -107,8 +106,16 @@ class Waiting:
             pid = 0 if by_terminal else arrived.si_pid
             sender = processes.name_of(pid) if pid else ""
             seconds = time.monotonic() - self._began
+            ignored = processes.all_ignore(self._pid, arrived.si_signo)
             self.signals.append(
-                SignalSeen(number=arrived.si_signo, seconds=seconds, by_terminal=by_terminal, pid=pid, sender=sender)
+                SignalSeen(
+                    number=arrived.si_signo,
+                    seconds=seconds,
+                    by_terminal=by_terminal,
+                    pid=pid,
+                    sender=sender,
+                    ignored=ignored,
+                )
             )
 
     def _send(self, number: int) -> None:
