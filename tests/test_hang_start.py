@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudoctor.causes import CAUSES
+from gpudoctor.hang.all_rules import RULES as EVERY_RULE
 from gpudoctor.hang.causes import (
     HangRule,
     start_clock,
@@ -165,9 +166,9 @@ def job(*parts: Part, lost: Sequence[str] = (), moved: bool = False) -> HangJob:
     )  # fmt: skip
 
 
-def causes(of: HangJob) -> list[HangCause]:
+def causes(of: HangJob, rules: Sequence[HangRule] = RULES) -> list[HangCause]:
     """What all rules of the start say, best first."""
-    found = [cause for rule in RULES for cause in rule(of)]
+    found = [cause for rule in rules for cause in rule(of)]
     for cause in found:
         assert cause.cause in CAUSES
         assert cause.confidence in SCALE
@@ -571,6 +572,25 @@ def test_a_node_that_was_not_asked_leaves_it_open() -> None:
     seen = job(torchrun("a", *c10d(3)), torchrun("b", *c10d(3)), lost=("c",))
     found = causes(seen)
     assert found[0].confidence < 0.5 and "c could not be asked" in found[0].summary and "--hosts" in found[0].confirm
+
+
+def test_a_node_that_nobody_reaches_is_named_before_a_firewall() -> None:
+    """Hosts of the lab, one of them cut off: ssh gets no answer, and data for its address is not acknowledged."""
+    own = {"LOCAL_WORLD_SIZE": "1"}
+    dead = (established("10.0.0.3", 45001, unsent=99, retransmits=9),)
+    first = torchrun("a", *static(0, 3), ranks=(0,), rank_place="collective", world=3, environment=own)
+    behind = torchrun("b", *static(1, 3), ranks=(1,), rank_place="collective", world=3, environment=own)
+    cut = torchrun("b", *static(1, 3), ranks=(1,), rank_place="collective", world=3, environment=own, rank_sockets=dead)
+    (cause, *_) = causes(job(first, cut, lost=("c",)), EVERY_RULE)
+    assert (cause.cause, cause.confidence, cause.ranks) == ("node-lost", 0.85, (2,))
+    assert "c does not answer" in cause.summary and "10.0.0.3" in cause.summary and "ping -c 3 c" in str(cause.fix)
+    (cause, *_) = causes(job(first, behind, lost=("c",)), EVERY_RULE)
+    assert (cause.cause, cause.confidence) == ("node-lost", 0.65) and "rank 2 was not seen" in cause.summary
+    two = [torchrun(host, *static(at), ranks=(at,), rank_place="collective") for at, host in enumerate("ab")]
+    assert "node-lost" not in {
+        each.cause for each in causes(job(*two, lost=("c",)), EVERY_RULE)
+    }  # it is no node of this job
+    assert "node-lost" not in {each.cause for each in causes(job(first, behind), EVERY_RULE)}
 
 
 def test_a_dead_peer_is_not_surely_a_firewall() -> None:

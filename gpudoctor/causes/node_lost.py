@@ -43,6 +43,11 @@ CAUSE = Cause(
         (command("uptime; sudo dmesg -T | tail -n 40"),),
     ),
     variants={
+        "unreached": Fix(
+            "See from the scheduler, its console or the cloud's whether {nodes} is up and has its network. What ran "
+            "there is lost to the others, which wait until their time-out: end the job, and start it without that "
+            "node (--exclude in SLURM).",
+        ),
         "launch-credential": Fix(
             "The node does not take the job's credential: munge there has another key or is not running, or its clock "
             "is off by minutes (or the step waited longer than the credential holds). Compare the clocks, and the key, "

@@ -302,9 +302,9 @@ def _is_over_nodes(job: HangJob, ranks: Sequence[Rank]) -> bool:
     return (number(ranks[0].environment.get("GROUP_WORLD_SIZE")) or 1) > 1
 
 
-def connections_are_dead(job: HangJob) -> Iterator[HangCause]:
-    """Established connections between ranks whose data is not acknowledged: the way was closed in mid-run."""
-    dead = [
+def dead_connections(job: HangJob) -> list[Connection]:
+    """Established connections between ranks whose data is not acknowledged."""
+    return [
         one
         for one in _connections(job, "ESTABLISHED", "FIN_WAIT1", "LAST_ACK", "CLOSING")
         if one.socket.retransmits >= DEAD_AFTER
@@ -312,6 +312,11 @@ def connections_are_dead(job: HangJob) -> Iterator[HangCause]:
         and not is_loopback(one.remote)
         and _is_between_ranks(job, one)
     ]
+
+
+def connections_are_dead(job: HangJob) -> Iterator[HangCause]:
+    """The way between ranks was closed in mid-run."""
+    dead = dead_connections(job)
     if not dead or (dead[0].rank is not None and dead[0].rank.moved and not _waits(dead[0].rank)):
         return
     ends: dict[str, list[Socket]] = {}
@@ -337,7 +342,7 @@ def connections_are_dead(job: HangJob) -> Iterator[HangCause]:
         [rank for rank in job.ranks if rank.node.host in common],
         f"{counted(len(dead), 'connection')} {way} {verb(dead, 'is', 'are')} dead: data is sent again and again and "
         f"not acknowledged{' (the connections of the store)' if to_master else ''}",
-        [_unacknowledged(one) for one in dead[:8]],
+        [unacknowledged(one) for one in dead[:8]],
         fix=CAUSES["firewall-ephemeral-ports"].remedy(
             "went dead", command("ss -tino dst {:host}", remote), command("ping -c 3 {:host}", remote), way=way
         ),
@@ -346,7 +351,7 @@ def connections_are_dead(job: HangJob) -> Iterator[HangCause]:
     )
 
 
-def _unacknowledged(one: Connection) -> Seen:
+def unacknowledged(one: Connection) -> Seen:
     socket = one.socket
     ends = f"{plain(socket.local)}:{socket.local_port} -> {one.remote}:{socket.remote_port}"
     unsent = size(socket.unsent_bytes)
