@@ -19,8 +19,9 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.explain import explain
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after, kernel as kernel_of_job, look
-from gpudoctor.run.end import AttemptSeen, RunEnded, SignalSeen, by_slurm, by_whom
+from gpudoctor.run.end import AttemptSeen, NodeEnded, RunEnded, SchedulersWord, SignalSeen, by_slurm, by_whom
 from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.hub_messages import PartEnded, line_of, message_of
 from gpudoctor.run.memory import MemorySeen
 from gpudoctor.run.summary import StepsSeen, lines
 from gpudoctor.snapshot import Reading, read
@@ -290,6 +291,21 @@ def test_a_rank_that_is_refused_on_its_own_node_was_given_no_wrong_address(
     assert after.told(ended(tmp_path, raised(REFUSED), ended=(death(0, 1, 99.0),), nodes=2)).cause == (
         "master-addr-loopback"
     )
+
+
+def test_why_another_node_ended_is_told_as_that_node_knows_it(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    first = structs.replace(death(1, -15, 50.0), host="pod-1")
+    word = SchedulersWord(cause="preempted", confidence=0.95, summary="Kubernetes ended the pod (Preempting)")
+    asked = SignalSeen(number=15, seconds=49.9)
+    for node, cause, text in (
+        (NodeEnded(name="pod-1", asked=asked, word=word), "preempted", "on pod-1, Kubernetes ended the pod"),
+        (NodeEnded(name="pod-1", asked=asked), "cancelled", "its part on pod-1 was asked to end: it got SIGTERM, sent"),
+        (NodeEnded(name="pod-2", asked=asked, word=word), "rank-died", "rank 1 (process 701 on pod-1)"),
+    ):
+        told = after.told(ended(tmp_path, ended=(first, death(0, 1, 51.0)), elsewhere=(node,), nodes=2))
+        assert told.cause == cause and text in told.lines[0], told
+    message = PartEnded(status=143, seconds=50.0, asked=asked, word=word)
+    assert message_of(line_of(message)) == message
 
 
 def test_a_signal_that_all_of_the_job_ignore_has_not_ended_it(environment: dict[str, str]) -> None:

@@ -229,6 +229,35 @@ def test_a_node_that_is_lost_is_told(two: tuple[Host, ...], tmp_path: Path) -> N
     assert "n2: nothing is heard of this node any more after" in ours(tmp_path, "n1"), ours(tmp_path, "n1")
 
 
+def test_doctors_that_a_cut_has_parted_find_each_other_again_and_tell_what_was_missed(
+    two: tuple[Host, ...], tmp_path: Path
+) -> None:
+    processes = started(two, tmp_path, "goes on", variables={"GPUDOCTOR_TOKEN": "of this test"})
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while min(steps_said(tmp_path, name) for name in ("n1", "n2")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(5)  # the doctors have met
+        two[1].unplug(0)
+        while "nothing is heard of this node" not in ours(tmp_path, "n1") and time.monotonic() < deadline:
+            time.sleep(0.5)
+        two[1].plug_in(0)
+        while "is heard again" not in ours(tmp_path, "n1") and time.monotonic() < deadline:
+            time.sleep(0.5)
+        os.kill(doctor_of(processes[1]), signal.SIGTERM)  # what n2 alone knows of its end comes by the new way
+        for process in processes:
+            process.wait(PATIENCE)
+    finally:
+        ended(processes)
+    said = ours(tmp_path, "n1")
+    assert re.search(r"gpudoctor: n2 is heard again, after \d+ s", said), said
+    assert re.search(r"nothing was heard of n2 from \d+ s to \d+ s: looks of that time were without its ranks", said)
+    assert "its part on n2 was asked to end: it got SIGTERM" in said, said
+    kept = next((tmp_path / "n1" / "gpudoctor" / "runs").glob("*/run.json"))
+    assert "nothing was heard of n2" in kept.read_text()
+    assert (kept.parent / "nodes" / "n2" / "run.json").exists()
+
+
 OUTLIVED = ("sh", "-c", '"$@"; while pgrep -f "^/.*train.py"; do sleep 0.2; done > /dev/null', "sh")
 """Around a doctor that is to be killed: as process 1 of its host it would take all others along."""
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from gpudoctor import active, cli
 from gpudoctor.read.job import granted
+from gpudoctor.read.job.file_waits import FileWaits
 from gpudoctor.read.job.links import LinksOfRanks
 from gpudoctor.read.job.recorder_times import times_of
 from gpudoctor.slow import attend
@@ -312,6 +313,49 @@ def test_the_quota_is_that_of_the_tightest_cgroup_above(version: int, tmp_path: 
     folder, limit = (f"{top}/pod/rank", 1 << 29) if version == 2 else (f"{top}/pod", 1 << 30)
     assert granted.memory(system, 7) == CgroupMemory(folder=folder, limit_bytes=limit, used_bytes=500_000_000)
     assert granted.frozen(system, 7) == (f"{top}/pod/rank/cgroup.freeze" if version == 2 else "")
+
+
+HELD = "7 (python) D 1" + " 1" * 48
+
+
+@pytest.mark.parametrize(
+    ("wchan", "stack", "rises", "near", "memory", "files"),
+    [
+        ("mem_cgroup_handle_over_high", "", False, True, 2, 0),
+        (
+            "process_timeout",
+            "[<0>] schedule_timeout+0x1/0x2\n[<0>] mem_cgroup_handle_over_high+0x1/0x2\n",
+            False,
+            1,
+            2,
+            0,
+        ),
+        ("process_timeout", "", True, True, 1, 1),  # nothing but the counter, from the second look on
+        ("0", "", True, True, 1, 1),
+        ("process_timeout", "", True, False, 0, 2),
+        ("process_timeout", "", False, True, 0, 2),
+        ("nfs_wait_bit_killable", "", True, True, 0, 2),
+    ],
+)
+def test_a_rank_that_memory_high_holds_waits_for_no_file(
+    wchan: str, stack: str, rises: bool, near: bool, memory: int, files: int, tmp_path: Path
+) -> None:
+    group = "/sys/fs/cgroup/rank"
+    tree = {
+        "/proc/self/mountinfo": "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        "/proc/7/cgroup": "0::/rank\n",
+        f"{group}/memory.high": "536870912\n",
+        f"{group}/memory.current": f"{530_000_000 if near else 400_000_000}\n",
+        f"{group}/memory.events": "low 0\nhigh 41\nmax 0\n",
+        "/proc/7/wchan": wchan,
+        "/proc/7/stack": stack,
+        "/proc/7/task/7/stat": HELD,
+    }
+    waits = FileWaits(fake(tmp_path, tree), 7)
+    waits.look()
+    (tmp_path / group.strip("/") / "memory.events").write_text(f"low 0\nhigh {41 + rises}\nmax 0\n")
+    waits.look()
+    assert (waits.for_memory, waits.waits) == (memory, files)
 
 
 def test_a_place_where_others_stand_as_often_is_not_named() -> None:

@@ -223,7 +223,21 @@ def waits_in(task: int | str, system: System = THIS) -> str:
         name = system.raw(f"/proc/{task}/wchan", 128).decode("ascii", "replace").strip("\0\n ")
     except OSError:
         return ""
+    if name.startswith(TIMERS) and (held := _held_for_memory(task, system)):
+        return held
     return "" if name == "0" else name
+
+
+TIMERS = ("process_timeout", "schedule_timeout", "io_schedule_timeout")
+"""What some kernels (user-mode Linux, those without frame pointers) tell of whoever waits with a limit."""
+
+
+def _held_for_memory(task: int | str, system: System) -> str:
+    """The function in which the cgroup's memory holds it, as its stack in the kernel tells root."""
+    from gpudoctor.knowledge.place_markers import NO_MEMORY  # here, for it loads much
+
+    frames = re.findall(r"(?m)^\[<[^>]{1,20}>\] ([\w.]{1,80})\+", system.text_or_empty(f"/proc/{task}/stack"))
+    return next((frame for frame in frames if frame in NO_MEMORY), "")
 
 
 def oom_kills() -> int | None:

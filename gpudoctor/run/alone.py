@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from gpudoctor.fleet.meet_at import MeetAt
+from gpudoctor.run.end import NodeEnded, RunEnded, SchedulersWord, SignalSeen
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.preflight import BeforeTold
 
@@ -31,6 +32,8 @@ class OtherNode(Struct, kw_only=True):
     """Why it is not heard any more."""
     gone_at: float = 0.0
     silent: bool = False
+    asked: SignalSeen | None = None
+    word: SchedulersWord | None = None
 
 
 class Alone:
@@ -77,8 +80,16 @@ class Alone:
 
     # at the end
 
-    def end(self, status: int, seconds: float, ended: Sequence[ProcessEnded], until: Callable[[float], bool]) -> None:
+    def end(self, ended: RunEnded, until: Callable[[float], bool]) -> None:
         """The command has ended here. Waits a few seconds for what belongs to it on the other nodes."""
+
+    def missed(self) -> tuple[str, ...]:
+        """When nothing was heard of nodes that were heard again."""
+        return ()
+
+    def elsewhere(self) -> tuple[NodeEnded, ...]:
+        """What only the other nodes can know of their ends."""
+        return ()
 
     @property
     def is_kept_by_head(self) -> bool:

@@ -51,6 +51,24 @@ class AttemptSeen(Struct, frozen=True, kw_only=True):
     """Bytes that the command had said by then; None: not told."""
 
 
+class SchedulersWord(Struct, frozen=True, kw_only=True):
+    """What Kubernetes or SLURM says of an end."""
+
+    cause: str
+    confidence: float
+    summary: str
+    variant: str = ""
+
+
+class NodeEnded(Struct, frozen=True, kw_only=True):
+    """What is known there alone of the end on another node."""
+
+    name: str
+    asked: SignalSeen | None = None
+    """By which somebody had asked it to end."""
+    word: SchedulersWord | None = None
+
+
 class RunEnded(Struct, frozen=True, kw_only=True):
     """Of the command."""
 
@@ -88,6 +106,7 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     """That torchrun has made after the first one."""
     nodes: int = 0
     """Of the job; 0: not told."""
+    elsewhere: tuple[NodeEnded, ...] = ()
     gone: tuple[str, ...] = ()
     """Nodes of which nothing was heard any more, and that said no word."""
     gone_seconds: float = 0.0

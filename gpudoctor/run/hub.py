@@ -7,6 +7,7 @@ it, and passes on too. It ends with its doctor. Whatever goes wrong costs the me
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -39,11 +40,15 @@ from gpudoctor.run.hub_messages import (
     HeadMet,
     HubMessage,
     HubTask,
+    LookedBefore,
     NodeApart,
     NodePresent,
     NodeRefused,
+    PartBegan,
     PartEnded,
+    PartTold,
     SendFiles,
+    StopJob,
     folder_of,
     line_of,
     message_of,
@@ -55,7 +60,7 @@ M = TypeVar("M", bound=HubMessage)
 FINDS_SECONDS = 90.0
 """For which a node looks for its head: nodes of one job start minutes apart where images are pulled, and a look for it
 costs a packet."""
-AGAIN_SECONDS = 1.0
+AGAIN_SECONDS, SELDOM_SECONDS = 1.0, 5.0
 CONNECT_SECONDS = 5.0
 HANDSHAKE_SECONDS = 10.0
 IDLE_SECONDS = 10
@@ -66,6 +71,7 @@ MOST_MEMBERS = 1024
 MOST_GUESTS = 3
 """A look whether it stands still and one at its pace may be at work at a time."""
 CHUNK = 128 << 10
+LASTING = (SendFiles, StopJob, PartTold, LookedBefore, PartBegan)
 SENT = lazy_re(r"output\.(?:log|tail-[12])|output-2\.log|run\.json|(?:rank|process)-[0-9]{1,10}[a-z0-9.-]{1,40}")
 """Files of a report that a node sends."""
 
@@ -147,8 +153,11 @@ class HeadHub:
         self._token = token or leave_token(task.meeting.shared)
         self._lock = threading.Lock()
         self._members: dict[str, Channel] = {}
+        self._names: dict[str, str] = {}
+        """By the number of a member's hub: one that was cut off comes back under its name."""
         self._is_over = False
-        self._wants: SendFiles | None = None
+        self._said: dict[type[HubMessage], AnyHubMessage] = {}
+        """What a node that comes late, or again, is to know."""
 
     def work(self) -> None:
         """Until the doctor has gone."""
@@ -165,8 +174,8 @@ class HeadHub:
         door = Door(listener, self._token, proved=self._let_in, turned_away=lambda host, why: None)
         threading.Thread(target=door.serve, args=(lambda: not self._is_over,), daemon=True).start()
         for message in self._control.lines():
-            if isinstance(message, SendFiles):
-                self._wants = message
+            if isinstance(message, LASTING):
+                self._said[type(message)] = message
             self._tell_all(message)
         self._is_over = True
         with self._lock:
@@ -207,9 +216,11 @@ class HeadHub:
         except (Forged, TooLong, msgspec.MsgspecError, ValueError) as error:
             why = str(error)[:200]
         finally:
-            if name:
-                with self._lock:
-                    self._members.pop(name, None)
+            with self._lock:
+                left = bool(name) and self._members.get(name) is channel  # else it has come back meanwhile
+                if left:
+                    del self._members[name]
+            if left:
                 self._control.tell(NodeApart(host=name, why=why or "its gpudoctor has ended", silent=silent))
             channel.close()
 
@@ -228,12 +239,18 @@ class HeadHub:
             best = min(best, (trip / 2, now - (sent + trip / 2)))
         name = present.name if is_host(present.name) and ":" not in present.name else host.replace(":", "-")
         with self._lock:
-            if name in self._members or name == self._task.name:
+            if present.hub in self._names:
+                name = self._names[present.hub]
+            elif name in self._members or name == self._task.name:
                 name = f"{name}-{sum(member.startswith(name) for member in self._members) + 2}"
-            self._members[name] = channel
+            replaced, self._members[name] = self._members.get(name), channel
+            if present.hub and len(self._names) < MOST_MEMBERS:
+                self._names[present.hub] = name
+        if replaced is not None:
+            replaced.close()
         channel.send("C", line_of(HeadMet(address=self._address)))
-        if self._wants is not None:
-            channel.send("C", line_of(self._wants))
+        for said in list(self._said.values()):
+            channel.send("C", line_of(said))
         self._control.tell(structs.replace(present, host=name, ahead=best[1], uncertainty=best[0]))
         return name
 
@@ -273,10 +290,14 @@ class MemberHub:
     def __init__(self, task: HubTask, control: DoctorLine, token: str) -> None:
         self._task, self._control = task, control
         self._token = token or found_token(task.meeting.shared)
-        self._ended = self._sent = False
+        self._sent = False
         self._sending = threading.Lock()
-        self._met = threading.Event()
-        """The head has taken this node in: what is said before is taken for an answer to what it asks."""
+        self._hub = secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._channel: Channel | None = None
+        """To a head that has taken this node in: what is said before is taken for an answer to what it asks."""
+        self._said: dict[type[HubMessage], AnyHubMessage] = {}
+        """The last of each kind, for a head that it was cut off from."""
         self._guests: list[subprocess.Popen[bytes]] = []
 
     def work(self) -> None:
@@ -285,21 +306,31 @@ class MemberHub:
             raise ValueError(
                 f"{self._task.meeting.head} has left no token in {self._task.meeting.shared} for the others"
             )
-        channel, connection = self._found()
-        channel.send("C", line_of(NodePresent(name=self._task.name, began=self._task.began)))
+        channel, connection = self._found(FINDS_SECONDS)
+        self._introduce(channel)
         threading.Thread(target=self._hear, args=(channel, connection), daemon=True).start()
-        self._met.wait(HANDSHAKE_SECONDS)
-        with contextlib.suppress(OSError):
-            for message in self._control.lines():
-                channel.send("C", line_of(message))
-                if isinstance(message, PartEnded):
-                    self._ended = True
-                    self._send_files(channel, message.status)
-        channel.close()
+        for message in self._control.lines():
+            with self._lock:
+                self._said[type(message)] = message
+                met = self._channel
+            self._pass_on(met, message)
+        if met := self._channel:
+            met.close()
         os._exit(0)
 
-    def _found(self) -> tuple[Channel, socket.socket]:
-        deadline = time.monotonic() + FINDS_SECONDS
+    def _introduce(self, channel: Channel) -> None:
+        channel.send("C", line_of(NodePresent(name=self._task.name, began=self._task.began, hub=self._hub)))
+
+    def _pass_on(self, channel: Channel | None, message: AnyHubMessage) -> None:
+        if channel is None:
+            return
+        with contextlib.suppress(OSError):  # who hears the head notices that it has gone
+            channel.send("C", line_of(message))
+            if isinstance(message, PartEnded):
+                self._send_files(channel, message.status)
+
+    def _found(self, seconds: float) -> tuple[Channel, socket.socket]:
+        begun = time.monotonic()
         why = ""
         while True:
             for port in ports(self._token):
@@ -316,12 +347,30 @@ class MemberHub:
                     continue
                 watch(connection)
                 return channel, connection
-            if time.monotonic() >= deadline:
+            if time.monotonic() - begun >= seconds:
                 raise ValueError(why)
-            time.sleep(AGAIN_SECONDS)
+            time.sleep(AGAIN_SECONDS if time.monotonic() - begun < FINDS_SECONDS else SELDOM_SECONDS)
 
     def _hear(self, channel: Channel, connection: socket.socket) -> None:
-        why, silent = "its gpudoctor has ended", False
+        """What the head says, as long as it lives: one that was cut off is looked for again."""
+        while True:
+            why, silent, seeks = self._heard(channel, connection)
+            with self._lock:
+                self._channel = None
+            channel.close()
+            self._control.tell(NodeApart(why=why, silent=silent, seeks=seeks))
+            if not seeks:
+                return
+            while seeks:
+                try:
+                    channel, connection = self._found(float("inf"))
+                    self._introduce(channel)
+                    seeks = False
+                except (OSError, NotProved, OtherVersion, ValueError):
+                    time.sleep(SELDOM_SECONDS)
+
+    def _heard(self, channel: Channel, connection: socket.socket) -> tuple[str, bool, bool]:
+        """Until it ends: why, whether nothing came any more, and whether the head may live."""
         try:
             while (received := channel.receive()) is not None:
                 message = message_of(received[1])
@@ -331,14 +380,22 @@ class MemberHub:
                     self._send_somebody(connection.getpeername()[0], message.port)
                 else:
                     self._control.tell(message)
-                    self._met.set()
+                    if isinstance(message, HeadMet):
+                        self._tell_again(channel)
                     if isinstance(message, SendFiles):
                         self._send_files(channel, message.status)
         except OSError as error:
-            why, silent = error.strerror or str(error), not isinstance(error, ConnectionError)
+            return error.strerror or str(error), not isinstance(error, ConnectionError), True
         except (Forged, TooLong, msgspec.MsgspecError, ValueError) as error:
-            why = str(error)[:200]
-        self._control.tell(NodeApart(why=why, silent=silent))
+            return str(error)[:200], False, False
+        return "its gpudoctor has ended", False, False
+
+    def _tell_again(self, channel: Channel) -> None:
+        """All that was said by now and counts still; from now on what is said goes out at once."""
+        with self._lock:
+            self._channel, said = channel, list(self._said.values())
+        for message in said:
+            self._pass_on(channel, message)
 
     def _send_somebody(self, address: str, port: int) -> None:
         """An agent takes part in the head's look, which can read and do nothing else here."""

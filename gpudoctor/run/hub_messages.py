@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gpudoctor import __version__
 from gpudoctor.fleet.messages import PROTOCOL
+from gpudoctor.run.end import SchedulersWord, SignalSeen
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.meeting import Meeting
 
@@ -26,6 +27,8 @@ class NodePresent(HubMessage, frozen=True):
     version: str = f"{__version__} {PROTOCOL}"
     ahead: float = 0.0
     uncertainty: float = 0.0
+    hub: str = ""
+    """A number of its own: by it a node is known that was cut off and has found its way back."""
 
 
 class NodeRefused(HubMessage, frozen=True):
@@ -70,6 +73,10 @@ class PartEnded(HubMessage, frozen=True):
 
     status: int
     seconds: float
+    asked: SignalSeen | None = None
+    """By which somebody there had asked it to end."""
+    word: SchedulersWord | None = None
+    """What Kubernetes or SLURM says there of its end."""
 
 
 class PartTold(HubMessage, frozen=True):
@@ -119,6 +126,8 @@ class NodeApart(HubMessage, frozen=True):
 
     why: str
     silent: bool = False
+    seeks: bool = False
+    """It looks for the way back."""
 
 
 AnyHubMessage = (

@@ -167,7 +167,8 @@ class AttendedRun:
             if self._wish.arm:
                 remove_leftovers()  # of ranks that a signal has ended
             self._write()  # other nodes send it
-            together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
+            together.end(self._ended(family, StallTold(), attendant), _asked_to_end)
+            self._lost += together.missed()
             if self._kept is not None:
                 kept.join_parts(self._kept.folder)
                 with contextlib.suppress(OSError):  # there is something in it
@@ -321,39 +322,41 @@ class AttendedRun:
             self._kept.write(FOUND, msgspec.json.format(msgspec.json.encode(end_told)))
         together.wait_for_head(_asked_to_end)
 
-    def _looked_into(self, family: JobProcesses, stood: StallTold, attendant: Attendant) -> EndTold:
-        """What the look at the end finds."""
+    def _ended(self, family: JobProcesses, stood: StallTold, attendant: Attendant) -> RunEnded:
+        """All that is known of its end."""
         folder = self._kept.folder if self._kept is not None else None
         gone = self._together.gone
-        return look_into(
-            RunEnded(
-                status=self._record.status or 0,
-                seconds=self._record.seconds or 0.0,
-                signals=self._record.signals,
-                pid=self._pid,
-                began=self._began,
-                pids=tuple(sorted(family.pids)),
-                ended=tuple(sorted((*self._record.ended, *self._together.seen()), key=lambda death: death.seconds)),
-                name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
-                slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
-                slurm_job=self._environment.get("SLURM_JOB_ID", ""),
-                memory=family.memory_seen,
-                cpu_limit=family.cpu_limit,
-                stood=stood.lines,
-                stood_cause=stood.cause if stood.confidence else "",
-                stood_confidence=stood.confidence,
-                reader_left=attendant.reader_left,
-                log_ended=attendant.log_ended,
-                folder=str(folder) if folder else "",
-                logs=(*kept.logs(folder), *self._together.logs()) if folder is not None else (),
-                attempts=self._record.attempts,
-                nodes=self._together.nodes,
-                gone=tuple(node.name for node in gone),
-                gone_seconds=gone[0].gone_at if gone else 0.0,
-            ),
-            _asked_to_end,
-            is_awaited=bool(self._together.others),
+        return RunEnded(
+            status=self._record.status or 0,
+            seconds=self._record.seconds or 0.0,
+            signals=self._record.signals,
+            pid=self._pid,
+            began=self._began,
+            pids=tuple(sorted(family.pids)),
+            ended=tuple(sorted((*self._record.ended, *self._together.seen()), key=lambda death: death.seconds)),
+            name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
+            slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
+            slurm_job=self._environment.get("SLURM_JOB_ID", ""),
+            memory=family.memory_seen,
+            cpu_limit=family.cpu_limit,
+            stood=stood.lines,
+            stood_cause=stood.cause if stood.confidence else "",
+            stood_confidence=stood.confidence,
+            reader_left=attendant.reader_left,
+            log_ended=attendant.log_ended,
+            folder=str(folder) if folder else "",
+            logs=(*kept.logs(folder), *self._together.logs()) if folder is not None else (),
+            attempts=self._record.attempts,
+            nodes=self._together.nodes,
+            elsewhere=self._together.elsewhere(),
+            gone=tuple(node.name for node in gone),
+            gone_seconds=gone[0].gone_at if gone else 0.0,
         )
+
+    def _looked_into(self, family: JobProcesses, stood: StallTold, attendant: Attendant) -> EndTold:
+        """What the look at the end finds."""
+        ended = self._ended(family, stood, attendant)
+        return look_into(ended, _asked_to_end, is_awaited=bool(self._together.others))
 
     def _say(self, text: str) -> None:
         if not self._wish.quiet:

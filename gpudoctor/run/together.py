@@ -24,7 +24,7 @@ from gpudoctor.fleet.take_part import TOKEN
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.run.alone import Alone, OtherNode
 from gpudoctor.run.batch import nodes_of
-from gpudoctor.run.end import ENDING_SECONDS
+from gpudoctor.run.end import ENDING_SECONDS, NodeEnded, RunEnded, asked_to_end
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.hub_messages import (
     AnyHubMessage,
@@ -51,6 +51,7 @@ from gpudoctor.run.look import SECONDS
 from gpudoctor.run.meeting import Meeting, found_token, meeting
 from gpudoctor.run.nodes_before import NodesBefore, said_elsewhere
 from gpudoctor.run.preflight import BeforeTold
+from gpudoctor.run.word import schedulers_word
 
 GATHER_SECONDS = 6.0
 """For which the head waits at a bad end for what the other nodes have seen."""
@@ -83,6 +84,9 @@ class Together(Alone):
         self._head_ended_at = 0.0
         self._head_found: tuple[str, ...] = ()
         self._looks = 0
+        self._away_since = 0.0
+        """When the way to the head was lost, which is looked for; 0: it was not."""
+        self._missed: list[str] = []
         self._lines = ArrivingLines()
         self._control: socket.socket | None = None
         self._stops = 0
@@ -120,7 +124,7 @@ class Together(Alone):
 
     @property
     def has_head(self) -> bool:
-        return bool(self._address) and self._control is not None and not self.is_head
+        return bool(self._address) and self._control is not None and not self.is_head and not self._away_since
 
     # before the start
 
@@ -191,6 +195,12 @@ class Together(Alone):
         node = self.others.get(message.host)
         if isinstance(message, HeadMet):
             self._address, self.is_head = message.address, message.is_head
+            if self._away_since:
+                self._found_again("the head", self._away_since)
+                self._away_since, self._alone = 0.0, ""
+        elif isinstance(message, NodeApart) and not message.host and message.seeks:
+            self._away_since = self._seconds()
+            self._alone = f"{message.why} (the head, after {self._away_since:.0f} s)"
         elif isinstance(message, NodeApart) and not message.host:
             self._apart(message.why)
         elif isinstance(message, NodeRefused):
@@ -203,7 +213,11 @@ class Together(Alone):
             self.stop, self._stops = message.number, self._stops + 1
         elif isinstance(message, NodePresent):
             began, ahead = message.began - message.ahead, message.ahead
-            self.others[message.host] = OtherNode(name=message.host, began=began, ahead=ahead)
+            if node is None:
+                self.others[message.host] = OtherNode(name=message.host, began=began, ahead=ahead)
+            elif node.gone:
+                self._found_again(node.name, node.gone_at)
+                node.gone, node.gone_at, node.silent = "", 0.0, False
         elif isinstance(message, FilesSent) and not message.host:
             self._sent = True
         elif isinstance(message, LookedBefore):
@@ -216,15 +230,33 @@ class Together(Alone):
             node.ended = message.ended
         elif isinstance(message, PartEnded):
             node.status, node.seconds = message.status, message.seconds
+            node.asked, node.word = message.asked, message.word
             node.said_at = time.monotonic() + TOLD_SECONDS if message.status else 0.0
         elif isinstance(message, PartTold):
             node.told = message.lines
         elif isinstance(message, FilesSent):
             node.has_sent = True
         elif isinstance(message, NodeApart):
-            node.gone, node.gone_at, node.silent = message.why, time.time() - self._began, message.silent
+            node.gone, node.gone_at, node.silent = message.why, self._seconds(), message.silent
             if node.status is None:
                 self._say((f"{node.name}: {self._lost(node)}",))
+
+    def _seconds(self) -> float:
+        return time.time() - self._began
+
+    def _found_again(self, name: str, since: float) -> None:
+        now = self._seconds()
+        self._say((f"{name} is heard again, after {now - since:.0f} s",))
+        whose = "its ranks" if self.is_head else "those of other nodes"
+        self._missed.append(
+            f"nothing was heard of {name} from {since:.0f} s to {now:.0f} s: looks of that time were without {whose}"
+        )
+
+    def missed(self) -> tuple[str, ...]:
+        return tuple(self._missed)
+
+    def elsewhere(self) -> tuple[NodeEnded, ...]:
+        return tuple(NodeEnded(name=node.name, asked=node.asked, word=node.word) for node in self.others.values())
 
     def _lost(self, node: OtherNode) -> str:
         when = f"after {node.gone_at:.0f} s"
@@ -236,7 +268,7 @@ class Together(Alone):
         """From now on this node is alone."""
         if self._control is not None:
             self._control.close()
-        when = f" (the head, after {time.time() - self._began:.0f} s)" if self._address and not self.is_head else ""
+        when = f" (the head, after {self._seconds():.0f} s)" if self._address and not self.is_head else ""
         self._control = None
         self._alone = self._alone or f"{why}{when}"
 
@@ -257,14 +289,18 @@ class Together(Alone):
 
     # at the end
 
-    def end(self, status: int, seconds: float, ended: Sequence[ProcessEnded], until: Callable[[float], bool]) -> None:
+    def end(self, ended: RunEnded, until: Callable[[float], bool]) -> None:
         if self._control is None:
             return
+        status = ended.status
         if self.is_head:
             self.tell(SendFiles(status=status))
         else:
-            self.tell(ProcessesDied(ended=tuple(ended)))
-            self.tell(PartEnded(status=status, seconds=seconds))
+            self.tell(ProcessesDied(ended=ended.ended))
+            word = schedulers_word(ended) if status else None  # the head has no other way to know it
+            self.tell(PartEnded(status=status, seconds=ended.seconds, asked=asked_to_end(ended), word=word))
+            if self._away_since:
+                return
         deadline = time.monotonic() + (GATHER_SECONDS if self.is_head else HEAD_SECONDS)
         while self._control is not None and time.monotonic() < deadline:
             self._hear()

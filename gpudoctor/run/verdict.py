@@ -202,6 +202,12 @@ def found(
         return by_scheduler
     if asked is not None:
         return _of_asked(asked)
+    if death is not None and (by := next((node for node in ended.elsewhere if node.name == death.host), None)):
+        if by.word is not None:
+            summary = f"on {by.name}, {by.word.summary}"
+            return Found(cause=by.word.cause, confidence=by.word.confidence, summary=summary, variant=by.word.variant)
+        if by.asked is not None and -(death.status or 0) in ASKED:
+            return _of_asked(by.asked, by.name)
     if ended.gone and (death is None or death.seconds > ended.gone_seconds - GONE_SECONDS):
         name = f"{ended.gone[0]} was lost" if len(ended.gone) == 1 else f"{len(ended.gone)} nodes were lost"
         summary = f"{name}, or its network: nothing was heard of it after {ended.gone_seconds:.0f} s"
@@ -229,12 +235,16 @@ def _of_status(ended: RunEnded) -> Found | None:
     return Found(cause=kind.cause, confidence=LIKELY, summary=summary, variant=kind.variant)
 
 
-def _of_asked(asked: SignalSeen) -> Found:
+def _of_asked(asked: SignalSeen, node: str = "") -> Found:
+    """`node`: another one, where it was asked."""
+    whose = f"its part on {node}" if node else "it"
     if asked.number == signal.SIGHUP:
         return Found(
-            cause="session-closed", confidence=SEEN, summary=f"its session was closed: it got {by_whom(asked)}"
+            cause="session-closed",
+            confidence=SEEN,
+            summary=f"its session{f' on {node}' if node else ''} was closed: it got {by_whom(asked)}",
         )
-    summary = f"it was asked to end: it got {by_whom(asked)}"
+    summary = f"{whose} was asked to end: it got {by_whom(asked)}"
     variant = "pod" if not asked.pid and "KUBERNETES_SERVICE_HOST" in os.environ else ""
     return Found(cause="cancelled", confidence=SEEN, summary=summary, variant=variant)
 

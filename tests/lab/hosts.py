@@ -78,6 +78,10 @@ class Host:
         """Take the cable out: the interface stays up and keeps its address, without a link."""
         _do("ip", "-n", self.switch, "link", "set", self.port(nic), "down")
 
+    def plug_in(self, nic: int) -> None:
+        """The cable again."""
+        _do("ip", "-n", self.switch, "link", "set", self.port(nic), "up")
+
     def isolate(self, nic: int) -> None:
         """Leave the link up, and connect it to nothing."""
         _do("ip", "-n", self.switch, "link", "set", self.port(nic), "nomaster")

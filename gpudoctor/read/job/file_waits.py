@@ -6,8 +6,9 @@ in one. The state D alone does not tell: who waits for FUSE or NFS may be in S, 
 """
 
 from gpudoctor.knowledge.place_markers import NO_MEMORY, kernel_name
+from gpudoctor.read.job import granted
 from gpudoctor.read.job.sampling import syscall_of
-from gpudoctor.read.process import parse_stat, waits_in
+from gpudoctor.read.process import TIMERS, parse_stat, waits_in
 from gpudoctor.read.system import System
 
 BETWEEN_SECONDS = 0.125
@@ -28,6 +29,7 @@ class FileWaits:
     def __init__(self, system: System, pid: int) -> None:
         self._system, self._pid = system, pid
         self.looks = self.waits = self.for_memory = 0
+        self._counted = granted.over_high(system, pid)
         self.file = ""
         """That it has waited for, the last one; empty where that is not told."""
 
@@ -41,7 +43,7 @@ class FileWaits:
         self.looks += 1
         if state not in "SD":
             return
-        if state == "D" and kernel_name(waits_in(self._pid, self._system)) in NO_MEMORY:
+        if state == "D" and self._is_held_for_memory():
             self.for_memory += 1
             return
         name, descriptor = syscall_of(self._system, folder)
@@ -55,6 +57,16 @@ class FileWaits:
             self.waits += not self._is_of_a_pipe()
         elif not name:  # not told, or a page that is read from a file that lies in memory
             self.waits += state == "D"
+
+    def _is_held_for_memory(self) -> bool:
+        """By the kernel's function; where that tells nothing, by its cgroup, which is over memory.high and counts that
+        since the last look (v2; anybody may read it)."""
+        name = kernel_name(waits_in(self._pid, self._system))
+        if name in NO_MEMORY:
+            return True
+        counted, self._counted = self._counted, granted.over_high(self._system, self._pid)
+        told = name and not name.startswith(TIMERS)
+        return not told and counted is not None and self._counted is not None and self._counted > counted
 
     def _is_of_a_pipe(self) -> bool:
         """One with a name in a folder: who waits there waits for a program."""

@@ -68,6 +68,24 @@ def memory(system: System, pid: int) -> CgroupMemory | None:
     return None
 
 
+NEAR = 0.95
+"""Of memory.high: who is held at it gives pages back, and is a little below it when looked at."""
+
+
+def over_high(system: System, pid: int) -> int | None:
+    """How often the cgroups of a process that have a memory.high were over it, where one of them is near it now; None:
+    none is, or none has one (v1)."""
+    total = None
+    with contextlib.suppress(OSError, ValueError):
+        folders = _folders(system, pid, "memory")
+        for folder in folders.folders if folders is not None and folders.version == 2 else ():
+            high = system.text_or_empty(f"{folder}/memory.high").strip()
+            if not high.isdigit() or int(system.text(f"{folder}/memory.current")) < NEAR * int(high):
+                continue
+            total = (total or 0) + statistic(system.text(f"{folder}/memory.events"), "high")
+    return total
+
+
 def _least_memory(system: System, pid: int, *more: str) -> tuple[float, str] | None:
     """The smallest limit of its cgroups, and its file; `more`: files of v2 that hold one too. Raises `OSError` and
     `ValueError`."""
