@@ -299,9 +299,12 @@ class AttendedRun:
         """What killed it, in few lines; it is kept too."""
         together = self._together
         if together.is_kept_by_head:
-            self._say("what ended it is told by the node that keeps the report of all nodes")
+            # srun writes what all nodes say into one: there the head's words are enough.
+            alone = "SLURM_STEP_ID" not in self._environment
+            if alone:
+                self._say("what ended it is told by the node that keeps the report of all nodes")
             together.wait_for_head(_asked_to_end)
-            for line in together.head_found:
+            for line in together.head_found if alone else ():
                 self._say(line)
             return
         folder = self._kept.folder if self._kept is not None else None
