@@ -183,6 +183,7 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
         "export MASTER_ADDR=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
         _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
         "mapfile -t hosts < hosts.txt\n" + _STATIC.format("$NODE_RANK", "${hosts[0]}"),
+        "set -euo pipefail\n" + _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
         _BATCH + f"export HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
         "two: env\n\ttorchrun --nnodes=2 --node-rank=$(NODE_RANK) --nproc-per-node=4 \\\n"
         "\t\t--master-addr=$(HEAD) --master-port=61234 train.py\n",
@@ -226,6 +227,9 @@ def _from_outside(launch: LintLaunch) -> bool:
 _USUAL = lazy_re(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|LEADER|ADDR|IP|HOST)", re.ASCII)
 
 
+_SAYS_SO = lazy_re(r"^[ \t]*set[ \t]+(?:-\w+[ \t]+)*(?:-\w*u\w*|-o[ \t]+nounset)\b", re.MULTILINE | re.ASCII)
+
+
 def _not_set(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[str, bool] | None:
     setting = launch.invocation.settings.get(expansion.name)
     inherited = setting is not None and not setting.exported and setting.how == "assignment"
@@ -241,6 +245,8 @@ def _not_set(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[st
     if expansion.span is not None and job.text.startswith("$(", expansion.span.start):
         return None  # make's own, given on its command line
     if _USUAL.search(expansion.name) and expansion.name.isupper():
+        if _SAYS_SO.search(job.text) or ("JOB_COMPLETION_INDEX" in job.text and not job.manifests):
+            return None  # bash ends the script with the variable's name; or a manifest sets it beside that one
         return "which nothing in this text sets: it must come from outside", False
     return "which nothing in this text sets", expansion.name.isupper() and job.is_batch
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint import processes
+from gpudoctor.lint import allocation, processes
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.seats import SETS_RANKS
 from gpudoctor.lint.model import LintJob
@@ -57,6 +57,8 @@ _SETS = 'Write torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the f
         _TRAIN + "import os\nclass Trainer:\n    def __init__(self):\n        dist.init_process_group('nccl')\n"
         "        self.local_rank = int(os.environ['LOCAL_RANK'])\n"
         "        self.net = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\nTrainer()\n" + _STARTED,
+        _TRAIN + "dist.init_process_group('nccl')\ntorch.cuda.set_device(1)\n"
+        "net = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\n" + _STARTED,
     ),
     good=(
         _TRAIN
@@ -90,7 +92,7 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
     """Ranks of one node that each come to their current GPU, and have chosen none."""
     for each in courses(job):
         code = each.code
-        if (fixed := _fixed(each)) is not None:
+        if (fixed := _fixed(each) or _chosen_by_number(job, each)) is not None:
             yield fixed
             return
         if _MAY_CHOOSE.search(code.text) or code.brings(*(set(_FRAMEWORKS) - {"transformers"})) or _helped(code):
@@ -140,6 +142,41 @@ def _fixed(each: Courses) -> LintFinding | None:
                     severity="warning",
                 )
     return None
+
+
+_OWN_GPU = lazy_re(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES|gpu[-_]?bind|gloo")
+
+
+def _chosen_by_number(job: LintJob, each: Courses) -> LintFinding | None:
+    """set_device with the same number in all ranks of a node that see the same GPUs."""
+    launch, here = each.launch, [rank for rank in each.ranks if rank.seat.node == 0]
+    if launch is None or len(here) < 2 or each.ranks[0].backend not in ("nccl", ""):
+        return None
+    if launch.launcher == "srun":
+        shown = processes.shown_gpus(launch)
+        by_task = allocation.sees_own_gpus_only(job, launch) or allocation.binds_gpus(job, launch)
+        if by_task or (here[0].seat.gpus or 0) < 2 or (shown is not None and shown.count < 2):
+            return None
+        if "VISIBLE_DEVICES" in each.code.text or (shown is None and "VISIBLE_DEVICES" in job.text):
+            return None
+    elif launch.launcher not in SETS_RANKS or _OWN_GPU.search(each.code.text):
+        return None
+    found = [
+        {(id(deed.node), deed.value): deed for deed in rank.deeds
+         if deed.what == "device" and deed.is_sure and type(deed.value) is int
+         and isinstance(deed.node, ast.Call) and last_name(deed.node.func) == "set_device"}
+        for rank in here
+    ]  # fmt: skip
+    joins = any(deed.what == "join" and deed.is_sure for deed in here[0].deeds)
+    same = next((deed for key, deed in found[0].items() if all(key in one for one in found)), None)
+    if same is None or not joins or any(len(one) > 1 for one in found):
+        return None
+    return LintFinding(
+        span=each.code.span(same.node),
+        summary=f"every rank of the node chooses GPU {same.value}, and all see the same GPUs",
+        happens="NCCL ends with: Duplicate GPU detected; or this GPU runs out of memory while others idle.",
+        fix=_SETS if launch.launcher != "srun" else "Take the rank's own: int(os.environ['SLURM_LOCALID']).",
+    )
 
 
 def _helped(code: PythonCode) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.lint import headers, look, processes
+from gpudoctor.lint import allocation, headers, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -108,6 +108,7 @@ def job_begins_at_home(job: LintJob) -> Iterator[LintFinding]:
         '#!/bin/bash\n#BSUB -n 2\n#BSUB -R "span[ptile=1]"\n#BSUB -R "rusage[ngpus_physical=2]"\n#BSUB -W 60\n' + _ONE,
         _PBS.format(2).replace("mpiprocs=1", "mpiprocs=8")
         + "mpiexec -n 16 --ppn 8 bash -c 'RANK=$PMI_RANK LOCAL_RANK=$PMI_LOCAL_RANK WORLD_SIZE=16 python train.py'\n",
+        _PBS.format(2) + "mpiexec -n 16 --ppn 8 python train.py\n",
     ),
     good=(_PBS.format(1) + _ONE, _PBS.format(1) + _ONE.replace("node=4", "node=gpu")),
 )
@@ -127,6 +128,22 @@ def header_asks_for_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
                 summary=f"{ranks} ranks start on a node, and the header asks for {counted(asked.gpus_per_node, 'GPU')}",
                 happens="CUDA error: invalid device ordinal, at the first rank that has none.",
                 fix=f"Ask for {ranks} GPUs in line {asked.asked.span.line}, or start {asked.gpus_per_node} ranks.",
+            )
+            return
+        np = launch.option("np") if launch.launcher == "mpirun" else None
+        there, tasks = (
+            asked.gpus_per_node * (asked.nodes or 0),
+            allocation.whole(allocation.resolved(job, np.value)) if np else None,
+        )
+        if np is not None and tasks and tasks > there > 0 and not processes.on_cpu(launch):
+            yield LintFinding(
+                span=np.span,
+                severity="warning",
+                summary=f"{tasks} processes start, and the header asks for {there} GPUs in all"
+                f" (line {asked.asked.span.line}: {asked.nodes} times {asked.gpus_per_node})",
+                happens="Where each process trains on a GPU of its own, those beyond find none: invalid device ordinal,"
+                " or NCCL's Duplicate GPU detected.",
+                fix=f"Start {there} processes, or ask for {tasks} GPUs.",
             )
             return
 

@@ -30,6 +30,7 @@ _MESHES = lazy_re(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data
         DDP + _SAMPLED.format(", num_replicas=4, rank=int(os.environ['LOCAL_RANK'])") + TWO,
         DDP + "torch.manual_seed(7 + rank)\na, b = torch.utils.data.random_split(data, [9, 1])\n" + RUN,
         DDP + _SAMPLED.format(", num_replicas=8, rank=rank") + RUN,
+        DDP + _SAMPLED.format(", num_replicas=torch.cuda.device_count(), rank=rank") + TWO,
     ),
     good=(
         DDP + _SAMPLED.format(", seed=41") + RUN,
@@ -85,6 +86,16 @@ def _same_part(each: Courses) -> Iterator[LintFinding]:
         seat = follower.seat
         if type(replicas) is not int or type(rank) is not int or not deed.is_sure or seat.is_assumed:
             continue
+        if replicas <= rank:
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                severity="error",
+                summary=f"the sampler of rank {seat.rank} is told rank {rank} of num_replicas {replicas}: the last is"
+                f" {replicas - 1}",
+                happens=f"ValueError: Invalid rank {rank}, rank should be in the interval [0, {replicas - 1}].",
+                fix="Leave num_replicas out, or say dist.get_world_size().",
+            )
+            return
         other = taken.setdefault((id(deed.node), replicas, rank), seat.rank)
         if replicas > seat.world > 1 and not _MESHES.search(each.code.text):
             yield LintFinding(

@@ -35,22 +35,25 @@ _STARTERS = {
         Example(_NOTEBOOK.format("num_processes=8"), "gpus_per_node=4"),
         "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\n" + _NOTEBOOK.format("num_processes=4"),
         Example("torchx run -s local_cwd dist.ddp -j 1x8 --script t.py\n", "nodes=1,gpus_per_node=4"),
+        "torchx run -s local_cwd dist.ddp -j 2x2 --gpu 2 --script t.py\n",
     ),
     good=(
         Example(_NOTEBOOK.format("num_processes=4"), "gpus_per_node=4"),
         _NOTEBOOK.format("num_processes=4"),
         Example("torchx run -s local_cwd dist.ddp -j 2x4 --script t.py\n", "nodes=2,gpus_per_node=4"),
+        "torchx run -s local_cwd -cfg auto_set_cuda_visible_devices=true dist.ddp -j 2x2 --gpu 2 --script t.py\n",
     ),
 )
 def more_ranks_than_gpus(job: LintJob) -> Iterator[LintFinding]:
     """Each rank takes the GPU of its local rank; one beyond the last GPU finds none."""
     gpus = job.facts.gpus_per_node
     for launch in job.launches:
-        each = look.traits(launch).counts
-        ranks = each(launch)[1] if each is not None and launch.launcher == "torchx" else None
+        ranks = _counts_of(launch)[1]
         if ranks is not None and gpus is not None and ranks > gpus and not processes.on_cpu(launch):
             option = launch.option("j")
             yield _too_many(option.span if option is not None else look.head_span(launch), ranks, gpus, "a node has")
+        else:
+            yield from _on_one_machine(job, launch)
     for code, starts in codes_and_starts(job):
         values = PythonValues(code, starts[0] if len(starts) == 1 else None)
         shown = _shown(code)
@@ -62,6 +65,30 @@ def more_ranks_than_gpus(job: LintJob) -> Iterator[LintFinding]:
             if node is None or count is None or there is None or count <= there or _on_cpu(code, call):
                 continue
             yield _too_many(code.span(node), count, there, why)
+
+
+def _on_one_machine(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
+    """torchx's local schedulers start all replicas here, and show each the same GPUs (schedulers/local_scheduler.py:
+    auto_set_cuda_visible_devices is False)."""
+    nodes, ranks = _counts_of(launch)
+    scheduler, told = launch.text("scheduler") or "", launch.text("scheduler-args") or ""
+    if not (nodes and ranks) or nodes < 2 or scheduler not in ("local", "local_cwd") or processes.on_cpu(launch):
+        return
+    if "auto_set_cuda_visible_devices" in told or launch.option("gpu") is None or launch.text("gpu") == "0":
+        return  # without --gpu it may be a trial on CPUs, as torchx's own documentation has it
+    option = launch.option("j")
+    yield LintFinding(
+        span=option.span if option is not None else look.head_span(launch),
+        summary=f"{scheduler} starts {nodes} replicas of {counted(ranks, 'rank')} on this machine, and each sees"
+        " the same GPUs",
+        happens="The first ranks of every replica take GPU 0: NCCL's Duplicate GPU detected.",
+        fix=f"Write -j 1x{nodes * ranks}, or -cfg auto_set_cuda_visible_devices=true.",
+    )
+
+
+def _counts_of(launch: LintLaunch) -> tuple[int | None, int | None]:
+    each = look.traits(launch).counts
+    return each(launch) if each is not None and launch.launcher == "torchx" else (None, None)
 
 
 def _too_many(span: Span, ranks: int, gpus: int, who: str) -> LintFinding:
