@@ -23,13 +23,14 @@ MAKES: dict[str, str] = {
 
 COLLECTIVE: dict[str, str] = {
     r"metric\.(?:compute|forward)": "the metric's {method}",
-    r"fsdp\.(?:state_dict|full_optim_state_dict)": "{method}",
+    r"fsdp\.(?:state_dict|full_optim_state_dict|clip_grad_norm_)": "{method}",
     r"engine\.(?:save_checkpoint|load_checkpoint|save_16bit_model)": "{method}",
     r"zero optimizer\.consolidate_state_dict": "{method}",
+    r"zero optimizer\.step": "the sharded optimizer's step",
 }
 """Calls that wait for all ranks though their names do not say so, and what they are called: torchmetrics/metric.py
 (dist_sync_on_step and compute gather), torch/distributed/fsdp, deepspeed/runtime/engine.py,
-zero_redundancy_optimizer.py (consolidate_state_dict broadcasts)."""
+zero_redundancy_optimizer.py (consolidate_state_dict and step broadcast)."""
 
 CONTRACTS: tuple[ApiContract, ...] = (
     ApiContract(

@@ -1,10 +1,9 @@
 """One rank's way through a program: what the calls of torch, accelerate, deepspeed, os and the program itself do."""
 
 import ast
-from pathlib import PurePosixPath
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.courses.builtin_calls import BuiltinCalls
+from gpudoctor.lint.courses.file_calls import FileCalls
 from gpudoctor.lint.courses.making_calls import WRAPPERS
 from gpudoctor.lint.courses.own_data import OF_OWN, READS_INSIDE, SEEDS, computes
 from gpudoctor.lint.courses.values import (
@@ -15,7 +14,6 @@ from gpudoctor.lint.courses.values import (
     Thing,
     Value,
     device_number,
-    is_known,
     is_own,
     key_of,
     number,
@@ -23,6 +21,7 @@ from gpudoctor.lint.courses.values import (
     shared,
     unknown,
 )
+from gpudoctor.lint.courses.writers import written_by_method
 from gpudoctor.lint.python_code import FUNCTIONS
 from gpudoctor.lint.python_text import last_name
 
@@ -35,10 +34,13 @@ RESNETS = lazy_re(r"torchvision\.models\.\w+")
 BARE_OR_WRAPPED = ("ddp", "model", "moved")
 NAMES_ITS_RANK = lazy_re(r"rank|main|master|chief|gpu|device")
 """In the name of a parameter that gets what nobody knows: it differs from rank to rank."""
-SAVES = lazy_re(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
+CHANGES = frozenset(
+    ("extend", "insert", "pop", "remove", "clear", "update", "setdefault", "sort", "reverse", "popitem")
+)
+"""Of lists and mappings: what is in them behind is not known."""
 
 
-class FollowedCalls(BuiltinCalls):
+class FollowedCalls(FileCalls):
     def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
         whole = self.code.name(node.func)
         holder = self.value(node.func.value, frame) if isinstance(node.func, ast.Attribute) else None
@@ -114,6 +116,13 @@ class FollowedCalls(BuiltinCalls):
             if isinstance(node.func.value, ast.Name):
                 self.store(node.func.value, [*holder, given[0]], frame)
             return None
+        if isinstance(holder, (list, dict)) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            if isinstance(node.func.value, ast.Name):
+                self.store(node.func.value, unknown(node, holder, *given, *named.values()), frame)
+            return unknown(node, holder)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "full_tensor" and not given and self.has_group:
+            self.meet("full_tensor", node)  # of a DTensor: it gathers the shards
+            return shared(unknown(node, holder))
         if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and not given:
             self.joined()
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not whole:
@@ -127,6 +136,8 @@ class FollowedCalls(BuiltinCalls):
         found = self._named(whole, node, given, named, frame)
         if found is not NotImplemented:
             return found
+        if isinstance(node.func, ast.Attribute) and (file := written_by_method(node.func.attr, holder, given)):
+            self.do("save" if is_own(file[1]) else "written", node, *file)
         if isinstance(node.func, ast.Attribute) and isinstance(holder, OpenValue) and node.func.attr in MOVES:
             return self._moved(node, node.func.attr, Thing("moved", holder.key, {"own": holder.is_own}), given, named)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "optimize" and self.code.brings("optuna"):
@@ -377,27 +388,9 @@ class FollowedCalls(BuiltinCalls):
             return Thing(
                 "device", hash(("device", key_of(kind), key_of(index))), {"index": index if index is not None else kind}
             )
-        if SAVES.fullmatch(whole):
-            where = given[1] if len(given) > 1 else named.get("f", named.get("filename"))
-            self.do("save", node, where, given[0] if given else None)
-            return None
-        if whole == "torch.load":
-            place = named.get("map_location", given[1] if len(given) > 1 else None)
-            self.do("load", node, given[0] if given else named.get("f"), place)
-            where = given[0] if given else named.get("f")
-            self.do("read", node, where)
-            return Thing("loaded", key_of(unknown(node, *given)), {"place": (key_of(where), "")}, node)
-        if whole in ("os.remove", "os.unlink", "shutil.rmtree") and given:
-            self.do("removed", node, given[0], bool(named.get("ignore_errors")) or len(given) > 1)
-            return None
-        if whole in ("os.makedirs", "os.mkdir") and given:
-            self.do("folder", node, given[0], named.get("exist_ok", given[2] if len(given) > 2 else False))
-            return None
-        if whole == "os.path.join" and is_known(given) and all(isinstance(each, str) for each in given) and given:
-            return str(PurePosixPath(*given))
-        if whole == "os.path.join" and given and isinstance(given[0], str):
-            own = True if any(map(is_own, given)) else None
-            return Thing("path", key_of(unknown(node, *given)), {"folder": given[0], "own": own})
+        file = self._of_files(whole, node, given, named)
+        if file is not NotImplemented:
+            return file
         if MAKES_TENSORS.fullmatch(whole):
             device = named.get("device")
             number = "cpu" if device is None else device_number(device)

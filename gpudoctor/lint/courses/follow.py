@@ -1,6 +1,7 @@
 """One rank's way through a program: statements."""
 
 import ast
+import builtins
 from collections.abc import Sequence
 from typing import Literal
 
@@ -71,12 +72,19 @@ class RankCourse(FollowedCalls):
             before = len(self.events)
             way = self.block(node.body, frame)
             waits = any(each.call == "backward" for each in collectives(self.events[before:]))
+            steps = any(each.call.endswith("forward") for each in collectives(self.events[before:]))
             way = way or self.block(node.orelse, frame)
             for handler in node.handlers:
                 events, left, written = self._apart(handler.body, frame)
                 self._may_be_written(handler, written)
                 if waits and (left != "end" or _goes_on(events)) and _is_of_data(handler):
                     self.do("caught", handler.type or ast.Constant("", lineno=handler.lineno, col_offset=0))
+                elif steps and not waits and left in ("continue", "break") and _is_of_data(handler, True):
+                    # A batch of this rank's own decides whether it goes on to what the others wait in.
+                    place = handler.type or node
+                    self.events.append(
+                        CourseFork(hash(("raised", id(handler))), place, (Leave(left, place),), (), True)
+                    )
             return self.block(node.finalbody, frame) or ("" if way == "end" and node.handlers else way)
         elif isinstance(node, ast.Return):
             self.results.append(self.value(node.value, frame) if node.value is not None else None)
@@ -377,12 +385,14 @@ def _is_dealt(items: ast.expr) -> bool:
     return "rank" in words and ("world" in words or "replicas" in words)
 
 
-def _is_of_data(handler: ast.ExceptHandler) -> bool:
-    """It catches what a batch or the memory of one GPU raises."""
+def _is_of_data(handler: ast.ExceptHandler, of_program: bool = False) -> bool:
+    """It catches what a batch or the memory of one GPU raises; `of_program`: or an exception that is not Python's."""
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {ast.unparse(each).rpartition(".")[2] for each in types if each is not None}
+    if of_program and any(not hasattr(builtins, name) for name in names):
+        return True
     return handler.type is None or not names.isdisjoint(
-        ("BaseException", "Exception", "RuntimeError", "OutOfMemoryError")
+        ("BaseException", "Exception", "RuntimeError", "OutOfMemoryError", *(("ValueError",) if of_program else ()))
     )
 
 
