@@ -132,6 +132,11 @@ def _destination(call: ast.Call, spellings: Sequence[str]) -> str:
     return first.lstrip("-").replace("-", "_")
 
 
+def own_parser(code: PythonCode) -> argparse.ArgumentParser | None:
+    """The one parser of a program, where all of it is known."""
+    return _rebuilt(code)
+
+
 class _Refused(Exception):
     """argparse's own message."""
 

@@ -1,0 +1,150 @@
+"""Where a program reads a key of its configuration or an option of its parser, by the names that hold it.
+
+A name is followed into functions of the text that it is handed to as it is. What may fill it otherwise (a store, an
+update, a merge) is no answer.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, constant
+
+METHODS = frozenset(("get", "items", "keys", "values", "pop", "copy", "setdefault", "update"))
+DEEPEST = 3
+Holder = tuple[ast.AST, str]
+"""A scope and the name in it."""
+
+
+class ConfigRead(Struct, frozen=True, eq=False):
+    """`cfg.a.b` or `cfg["a"]["b"]`, all of it."""
+
+    node: ast.expr
+    path: tuple[str, ...]
+    by_attribute: bool
+    """Its last key is read as an attribute."""
+
+
+def holders(code: PythonCode, first: Holder) -> set[Holder]:
+    """The names that hold the same object: its own, and parameters of functions that are given it by position."""
+    found, waiting = {first}, [first]
+    for _ in range(DEEPEST):
+        handed = [new for scope, name in waiting for new in _handed(code, scope, name)]
+        waiting = [each for each in handed if each not in found]
+        found |= set(waiting)
+    return found
+
+
+def _handed(code: PythonCode, scope: ast.AST, name: str) -> Iterator[Holder]:
+    for call in code.calls:
+        function = code.functions.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        if function is None or function.decorator_list or any(isinstance(each, ast.Starred) for each in call.args):
+            continue
+        for place, given in enumerate(call.args[: len(function.args.args)]):
+            if isinstance(given, ast.Name) and given.id == name and _sees(code, given, scope, name):
+                yield function, function.args.args[place].arg
+
+
+def _sees(code: PythonCode, node: ast.AST, scope: ast.AST, name: str) -> bool:
+    """Whether a name means that of a scope: it stands there, or in a function that has none of its own."""
+    here = code.scope_of(node)
+    while here is not scope:
+        if isinstance(here, ast.Module) or binds(code, here, name):
+            return False
+        here = code.scope_of(here)
+    return True
+
+
+def binds(code: PythonCode, scope: ast.AST, name: str) -> int:
+    """How often a scope gives a name a value, its parameters among them."""
+    taken = scope.args if isinstance(scope, (*FUNCTIONS, ast.Lambda)) else None
+    parameters = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs] if taken is not None else []
+    stores = sum(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        and code.scope_of(node) is scope
+        for node in code.nodes
+    )  # fmt: skip
+    return stores + sum(each.arg == name for each in parameters)
+
+
+def reads(code: PythonCode, held: set[Holder], attributes: bool = True) -> Iterator[ConfigRead]:
+    """Every key that is certainly asked for where the program comes by; not those that are tried, or asked about."""
+    names = {name for _, name in held}
+    for node in code.nodes:
+        if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
+            continue
+        if not any(name == node.id and _sees(code, node, scope, name) for scope, name in held):
+            continue
+        path: list[str] = []
+        last: ast.expr = node
+        above = code.parents.get(node)
+        by_attribute = False
+        while isinstance(above, (ast.Attribute, ast.Subscript)) and above.value is last:
+            if not isinstance(above.ctx, ast.Load):
+                path = []
+                break
+            key = above.attr if isinstance(above, ast.Attribute) else constant(above.slice)
+            if isinstance(above, ast.Attribute) and (not attributes or key in METHODS):
+                break
+            if not isinstance(key, str):
+                break
+            by_attribute = isinstance(above, ast.Attribute)
+            path.append(key)
+            last, above = above, code.parents.get(above)
+        if path and not _is_tried(code, last):
+            yield ConfigRead(last, tuple(path), by_attribute)
+
+
+def _is_tried(code: PythonCode, node: ast.AST) -> bool:
+    for above in code.around(node):
+        if isinstance(above, ast.Try):
+            return True
+        if isinstance(above, (ast.If, ast.IfExp)) and re.search(
+            r"\bin\b|hasattr|getattr|\.get\(", ast.unparse(above.test)
+        ):
+            return True
+        if isinstance(above, ast.BoolOp) and re.search(r"\bin\b|hasattr", ast.unparse(above)):
+            return True
+        if isinstance(above, FUNCTIONS):
+            return False
+    return False
+
+
+def is_changed(code: PythonCode, held: set[Holder]) -> bool:
+    """Whether the program may put more into it than was there."""
+    names = {name for _, name in held}
+    if re.search(r"setattr\(|__dict__|open_dict|set_struct|OmegaConf\.(?:update|merge|unsafe)|__setitem__", code.text):
+        return True
+    for node in code.nodes:
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            root: ast.expr = node
+            while isinstance(root, (ast.Attribute, ast.Subscript)):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in names and not _is_sure_name(node):
+                return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in (
+            "update", "setdefault", "merge_with", "merge_from_file", "merge_from_list"
+        ):  # fmt: skip
+            return True
+    return any(binds(code, scope, name) != 1 for scope, name in held)
+
+
+def _is_sure_name(node: ast.Attribute | ast.Subscript) -> bool:
+    return isinstance(node, ast.Attribute) or isinstance(constant(node.slice), str)
+
+
+def stored(code: PythonCode, held: set[Holder]) -> set[str]:
+    """Last keys that the program itself puts in: `args.world_size = 4`, `cfg["rank"] = 0`."""
+    names = {name for _, name in held}
+    found: set[str] = set()
+    for node in code.nodes:
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            key = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
+            root: ast.expr = node
+            while isinstance(root, (ast.Attribute, ast.Subscript)):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in names and isinstance(key, str):
+                found.add(key)
+    return found
