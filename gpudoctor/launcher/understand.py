@@ -28,7 +28,7 @@ def understand(invocation: Invocation) -> LintLaunch | None:
     every srun and mpirun around the launcher. `invocation` has no wrappers (poetry run, nsys profile): they are in its
     `within`.
     """
-    if not invocation.words or any(outer.program in registry.starters() for outer in invocation.within):
+    if not invocation.words or any(map(_starts, invocation.within)):
         return None
     inner = _unwrapped(_in_image(invocation))
     words = inner.words
@@ -53,6 +53,13 @@ def understand(invocation: Invocation) -> LintLaunch | None:
     if launch is None or registry.traits(launch.launcher).bare:
         return launch
     return structs.replace(launch, around=_around(inner))
+
+
+def _starts(outer: Invocation) -> bool:
+    """Whether it is a launcher, whose program stands in its own words: `gcloud compute tpus tpu-vm ssh`, and not
+    `gcloud compute ssh`."""
+    words = [word.shown for word in outer.words]
+    return outer.program in registry.starters() and registry.called([outer.program, *words[1:]]) is not None
 
 
 def _in_image(invocation: Invocation) -> Invocation:

@@ -297,8 +297,11 @@ def _taken(
     title="A file that fills a class has the keys that the class takes",
     source="Python's dataclasses: __init__ has a parameter for each field, and no others",
     leads_to=("program-error",),
-    bad=(_CLASS.replace("{}: int", "batch_size: int"),),
-    good=(_CLASS.replace("{}: int", "batch: int"),),
+    bad=(_CLASS.replace("{}: int", "batch_size: int"), _CLASS.replace("    {}: int\n", "")),
+    good=(
+        _CLASS.replace("{}: int", "batch: int"),
+        _CLASS.replace("{}: int", "batch_size: int").replace("@dataclass\n", "@settings\n"),
+    ),
 )
 def key_of_no_field(job: LintJob) -> Iterator[LintFinding]:
     """`Config(**mapping)` gives each key of the file to a parameter of that name."""

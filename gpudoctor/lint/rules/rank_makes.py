@@ -51,7 +51,7 @@ def made_by_all_and_read(job: LintJob) -> Iterator[LintFinding]:
                 span=each.code.span(made.node),
                 summary=f"every rank {'downloads' if fetched else 'writes'} this same file, all at once, and reads it,"
                 f" line {each.code.line_of(read.node)}",
-                happens="A rank that is through reads what another one is just writing: it is cut off, or no file of"
+                happens="A rank that is through reads what another one is still writing: it is cut off, or no file of"
                 " its kind.",
                 fix="Do it on rank 0 alone, with dist.barrier() on all ranks behind it; or write to a name of the"
                 " rank's own, and os.replace() it.",
