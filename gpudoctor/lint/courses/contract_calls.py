@@ -68,7 +68,8 @@ class ContractCalls(Attributes):
             name = f"{'wrapped' if is_inside else holder.kind}.{node.func.attr}"
             for pattern, call in COLLECTIVE.items():
                 if fits(pattern, name):
-                    self.meet(call.format(method=node.func.attr), node)
+                    # Join shadows a step, as it does a forward.
+                    self.meet(call.format(method=node.func.attr), node, is_weak=node.func.attr == "step")
         if name == "torch.distributed.all_reduce" and node.args and _GRADIENT.search(ast.unparse(node.args[0])):
             self.do("called", node, SeenCall("gradients.all_reduce", 0, frozenset()))
         if name and _is_spoken_of(name):
