@@ -92,9 +92,9 @@ def of_start(job: LintJob, launch: LintLaunch) -> Iterator[CountStatement]:
     if submits_itself(job, launch):
         told = everywhere(job, launch)
         for of, name in _OF_SUBMITIT:
-            option = told.get(f"hydra.launcher.{name}")
-            if option is not None and option.number:
-                yield CountStatement(of, option.number, _named(option), option.word.span)
+            own = told.get(f"hydra.launcher.{name}")
+            if own is not None and own.number:
+                yield CountStatement(of, own.number, _named(own), own.word.span)
         return
     nodes = understood.nodes_of(job, launch)
     each = understood.processes_of(job, launch)
