@@ -156,7 +156,10 @@ REFUSED = (
          " not process_group and not device_mesh",
          "Manual wrapping with HYBRID_SHARD requires explicit specification of process group or device_mesh",
          "Write auto_wrap_policy or device_mesh."),
-        ("auto_wrap_policy and not use_orig_params and calls.get_peft_model and not mentions.lambda_auto_wrap_policy"
+        ("auto_wrap_policy in ('functools.partial', 'torch.distributed.fsdp.wrap.ModuleWrapPolicy',"
+         " 'torch.distributed.fsdp.wrap.transformer_auto_wrap_policy',"
+         " 'torch.distributed.fsdp.wrap.size_based_auto_wrap_policy')"
+         " and not use_orig_params and calls.get_peft_model and not mentions.lambda_auto_wrap_policy"
          " and not mentions.fsdp_auto_wrap_policy and not mentions.LambdaWrap and not mentions.CustomPolicy",
          "Must flatten tensors with uniform requires_grad when use_orig_params=False: in a block the frozen weights and"
          " LoRA's go into one", "Write use_orig_params=True."),

@@ -20,6 +20,9 @@ _STARTS = lazy_re(r".*\.py|(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed
 """What a launcher is to start: a variable of unknown value before it is no program itself."""
 HOLDS_OPTIONS = lazy_re(r"arg|opt|flag|param|launch|dist|torchrun|accel|extra|[@*]", re.IGNORECASE)
 
+PAIRS = ("env", "genv")
+"""Hydra's: `-env NAME VALUE`, or one word `NAME=VALUE` (mpich, ui/mpich/utils.c)."""
+
 
 class OptionSpec(Struct, frozen=True):
     """One option. `spellings` have their dashes. `values`: how many words follow; `optional`: only as `--opt=value`."""
@@ -183,6 +186,9 @@ class Grammar:
         if spec.values == 0 or spec.optional:
             return [Option(spec.name, spelling, None, word.span, since=since, until=until, fault=fault)], index + 1
         values = words[index + 1 : index + 1 + spec.values]
+        if spec.name in PAIRS and values and "=" in values[0].shown:
+            values = values[:1]
+            return [Option(spec.name, spelling, values[0], over(word.span, values[0].span), fault=fault)], index + 2
         if len(values) < spec.values or (self.style == "argparse" and self._is_option(values[0])):
             return [
                 Option(spec.name, spelling, None, word.span, since=since, until=until, fault="needs a value")

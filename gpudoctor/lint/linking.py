@@ -193,6 +193,10 @@ class _Program:
     def _part(self) -> None:
         """Leave out modules whose names another one has."""
         owners: dict[str, ast.stmt] = dict(self.main.made)
+        for found in self._imports[self.main]:  # what the program takes by name is that file's, and no other's
+            for name, called in found.names.items():
+                if found.file is not None and name == called and name in found.file.made:
+                    owners.setdefault(name, found.file.made[name])
         brought = dict(_brought(self.main, self._imports[self.main]))
         for module in self.order:
             if module is self.main:

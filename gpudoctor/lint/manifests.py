@@ -184,8 +184,8 @@ def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, 
     fault = ""
     try:
         for document in _documents(text, loader, places, root):
-            if document is not None:
-                manifests.append(_manifest(document))
+            if document is not None and (read := _manifest(document)).kind != "CustomResourceDefinition":
+                manifests.append(read)  # of a kind's schema the fields are no object's
             if len(manifests) >= MOST_DOCUMENTS:
                 break
         root = []

@@ -239,12 +239,11 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
     adds = [call for call in code.calls if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"]
     for node in code.calls:
         scope, given = code.scope_of(node), [*node.args, *(keyword.value for keyword in node.keywords)]
-        if any(isinstance(arg, ast.Name) and (scope, arg.id) in theirs for arg in given):
-            if code.name(node.func) == "deepspeed.add_config_arguments":
-                for flag in ("--deepspeed", "--deepscale"):
-                    parser.add_argument(flag, action="store_true")
-                    parser.add_argument(flag + "_config", type=str)
-                continue
+        if code.name(node.func) == "deepspeed.add_config_arguments":
+            for flag in ("--deepspeed", "--deepscale"):
+                parser.add_argument(flag, action="store_true")
+                parser.add_argument(flag + "_config", type=str)
+        elif any(isinstance(arg, ast.Name) and (scope, arg.id) in theirs for arg in given):
             handed = _handed_on(code, node)
             if handed is None:
                 return None  # others add to it

@@ -12,6 +12,7 @@ from itertools import islice
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LinkedModule, LintJob, LintLaunch, Span, TextSection
+from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.python_text import parsed, walked
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -252,6 +253,12 @@ def codes(job: LintJob) -> Iterator[PythonCode]:
 
 def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunch, ...]]]:
     """Every Python text, and the launches of the text that start it."""
+    yield from _codes_and_starts(job)
+
+
+@once_a_job
+def _codes_and_starts(job: LintJob) -> tuple[tuple[PythonCode, tuple[LintLaunch, ...]], ...]:
+    found: list[tuple[PythonCode, tuple[LintLaunch, ...]]] = []
     for section in job.sections:
         alone = job.kind == "python" and section.kind != "file"
         if not alone and not (section.kind == "file" and section.name.endswith(".py")):
@@ -260,7 +267,8 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         if code is None:
             continue
         starts = (launch for launch in job.launches if section.name and starts_file(launch, section.name))
-        yield code, tuple(islice(starts, MOST_STARTS))
+        found.append((code, tuple(islice(starts, MOST_STARTS))))
+    return tuple(found)
 
 
 def starts_file(launch: LintLaunch, file: str) -> bool:

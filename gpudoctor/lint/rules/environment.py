@@ -18,7 +18,7 @@ _TORCHRUN = (
 _MPI = "mpirun -np 8 -H n1:4,n2:4 -bind-to none -map-by slot{} python train.py\n"
 _READ_BY_RANKS = lazy_re(
     r"(?:NCCL|GLOO|TORCH|PYTORCH|CUDA|UCX|FI)_\w+|OMP_NUM_THREADS|MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|WORLD_SIZE"
-    r"|(?:HF|WANDB|TRANSFORMERS|TOKENIZERS)_\w+"
+    r"|HF_(?:HOME|TOKEN|ENDPOINT|(?:HUB|DATASETS|XET|ASSETS)_\w+)|(?:WANDB|TRANSFORMERS|TOKENIZERS)_\w+"
 )
 """Variables that a training reads from its environment."""
 _RENDEZVOUS = lazy_re(r"MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|WORLD_SIZE")

@@ -261,8 +261,15 @@ def _plain(option: ToldOption | None) -> bool:
     return option is None or option.value != "auto"
 
 
+def _of_transformers(options: dict[str, ToldOption]) -> bool:
+    """Whether TrainingArguments reads them: its file is `--deepspeed FILE`; --deepspeed_config is DeepSpeed's own."""
+    return "per_device_train_batch_size" in options and "deepspeed_config" not in options
+
+
 def _of_the_trainer(options: dict[str, ToldOption], world: int) -> int | None:
     """The global batch by transformers' own options; None where the text does not tell all of it."""
+    if not _of_transformers(options):
+        return None
     batch, steps = options.get("per_device_train_batch_size"), options.get("gradient_accumulation_steps")
     each = batch.number if batch is not None else None
     times = steps.number if steps is not None else 1
@@ -315,7 +322,7 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
         for key, name in _SAME:
             option, value = options.get(name), tree.get(key)
             is_number = type(value) is int and option is not None and option.number is not None
-            is_theirs = "per_device_train_batch_size" in options  # others fill their own number in
+            is_theirs = _of_transformers(options)  # others fill their own number in
             if is_theirs and is_number and option is not None and option.number != value:
                 yield LintFinding(
                     span=_key(section, key),

@@ -60,7 +60,7 @@ _NAMES = {"threads": ("-t", "--nthreads"), "gpus": ("-g", "--ngpus")}
 
 def _number(words: tuple[Word, ...], short: str, long: str) -> tuple[int, Word | None]:
     """What an option says, and where: 1 unless it is given, 0 where it is not known."""
-    for word, following in zip(words, (*words[1:], None), strict=True):
+    for word, following in zip(words, (*words[1:], None), strict=False):
         match = re.fullmatch(rf"(?:{short}|{long}=)(\d{{1,3}})", word.text or "", re.ASCII)
         if match is not None:
             return int(match[1]), word

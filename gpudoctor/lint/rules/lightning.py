@@ -337,11 +337,12 @@ def dp_with_half_precision(job: LintJob) -> Iterator[LintFinding]:
     flag = next(
         (word for launch in job.launches for word in launch.script_words if word.shown in ("--fp16", "--half")), None
     )
+    by_hand = ".half()" in job.text  # the flag asks for what the program does itself
     for call in job.trainers:
         if call.name != "DataParallel":
             continue
         halved = ".half()" in job.text[call.span.start : call.span.end]
-        if halved or flag is not None:
+        if halved or (flag is not None and not by_hand):
             shown = ".half()" if halved or flag is None else flag.shown
             yield _half(call.span, f"DataParallel with {shown}", job, call, "")
 

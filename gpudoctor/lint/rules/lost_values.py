@@ -222,6 +222,8 @@ def option_without_its_value(job: LintJob) -> Iterator[LintFinding]:
                 continue
             if re.search(rf"-[zn] [\"']?\$\{{?{name}\b|\$\{{{name}:", job.text):
                 continue  # the text asks whether it is empty
+            if re.search(rf"(?:^|[\s;]){name}=[\"']?(?:--?[a-z]|\$\{{?{name}\b)", job.text, re.MULTILINE):
+                continue  # it holds options of its own, and the one before it is a flag; or a loop gathers it
             said.add(name)
             yield LintFinding(
                 span=value.span,

@@ -23,6 +23,7 @@ _ENV_SCRIPT += 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n#@ node 0\
 _HOROVOD = "horovodrun -np 8 -H n01:4,n02:4 python train.py\n"
 _READS_MPI = lazy_re(r"OMPI_COMM_WORLD|PMI_RANK|PMIX_RANK|MPI_LOCALRANKID|mpi4py|horovod|MV2_COMM_WORLD", re.IGNORECASE)
 _ENV = lazy_re(r"init_process_group\(|environ(?:\.get)?[\[(]\s*[\"'](?:RANK|LOCAL_RANK|WORLD_SIZE)[\"']")
+_DISCOVERS = lazy_re(r"\bdeepspeed\.(?:comm\.)?init_distributed\(|\bdeepspeed\.initialize\(")
 _BINDING = (
     *("bind-to", "bind-to-none", "bind-to-core", "bind-to-socket", "cpus-per-proc", "cpus-per-rank"),
     *("rankfile", "cpu-set", "cpu-list"),
@@ -49,6 +50,11 @@ def _sets_ranks(launch: LintLaunch) -> bool:
     return bool({"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(launch.invocation.settings))
 
 
+def _discovers(job: LintJob) -> bool:
+    """DeepSpeed asks MPI for the ranks and sets RANK, LOCAL_RANK and WORLD_SIZE (comm/comm.py, mpi_discovery)."""
+    return _DISCOVERS.search(job.text) is not None and "auto_mpi_discovery=False" not in job.text
+
+
 @rule(
     "M01",
     title="Under mpirun, RANK, LOCAL_RANK and WORLD_SIZE come from MPI's own variables",
@@ -73,7 +79,7 @@ def mpirun_without_rank(job: LintJob) -> Iterator[LintFinding]:
     script = any(_ENV.search(section.text) for section in job.sections if section.kind == "file")
     for launch in _by_mpi(job):
         name = launch.script.shown if launch.script is not None else ""
-        if _sets_ranks(launch) or not (name.endswith(".py") or launch.module):
+        if _sets_ranks(launch) or _discovers(job) or not (name.endswith(".py") or launch.module):
             continue
         passed = {_variable(option) for option in launch.every_option if option.name in ("x", "genv", "env")}
         if passed & {"RANK", "WORLD_SIZE"} or not (script or "MASTER_ADDR" in passed):

@@ -215,6 +215,8 @@ def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
         if launch.launcher not in (*look.TORCHRUN, "srun", "mpirun") or look.from_platform(job, launch):
             continue
         program = program_of(job, launch)
+        if launch.launcher == "mpirun" and program is not None and "deepspeed.init_distributed(" in program.text:
+            continue  # it asks MPI, and sets them
         known = OF_TORCHRUN if launch.launcher in look.TORCHRUN else frozenset({"MASTER_ADDR", "MASTER_PORT"})
         lacking = [
             place

@@ -71,7 +71,8 @@ def steps_that_wait_for_each_other(job: LintJob) -> Iterator[LintFinding]:
         total = 1
     for invocation in job.invocations:
         outer = next((each for each in invocation.within if each.program == "srun"), None)
-        if invocation.program == "srun" and outer is not None and _step(outer, total) and _step(invocation, total):
+        inner = invocation.program == "srun" and outer is not None and not invocation.conditional
+        if inner and outer is not None and _step(outer, total) and _step(invocation, total):
             yield LintFinding(
                 span=invocation.span,
                 summary=f"srun starts a step inside of the step of line {outer.span.line}, which holds what it needs",

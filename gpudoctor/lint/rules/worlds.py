@@ -162,6 +162,8 @@ def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]
     asked = next((init for init in inits(code) if _meets_by_environment(code, init)), None)
     if asked is None or not code.is_whole() or "MASTER_ADDR" in job.text or job.has_unread_source:
         return
+    if "MASTER_ADDR" in code.text:  # of a file that the program imports
+        return
     if not _OF_TASKS.search(code.text) or any(map(_SETS_UP.search, map(code.name, (call.func for call in code.calls)))):
         return
     for launch in launches:
