@@ -69,6 +69,10 @@ CASES = {
     "a rank that is no count": (
         "R20", _CALLED.format("NODE_RANK=0"), _CALLED.format("NNODES=2"),
     ),
+    "a variable that is set from itself": (
+        "V16", "CKPT=${CKPT}\ntorchrun --standalone fit.py --load $CKPT\n",
+        "#!/bin/bash\nload() {\n  local CKPT=/data/a\n}\ntorchrun --standalone fit.py --load $CKPT\n",
+    ),
     "a file that Makefiles include": ("Q13", _SETTINGS.format("FLAGS"), "FLAGS =\nmpirun -np 4 python fit.py\n"),
     "a version of Python is no Python": (
         "K05", "docker run --gpus all --rm wheels:cu12 ${PYTHON_VERSION} cuda main\n",

@@ -89,6 +89,8 @@ def _assigned(job: LintJob, name: str) -> int | None:
 def _line(section: TextSection, name: str) -> int | None:
     for match in _ASSIGNED.finditer(section.text):
         rest = section.text[match.end() :].partition("\n")[0]
+        if re.match(rf"[\"']?\$\{{?{name}\b", rest):
+            continue  # from itself: it comes from outside
         if "<" not in rest and match["name"] == name and not re.match(r"\S*[ \t]+[\w./]", rest):
             # not `NAME=value command`, and no gap in brackets, which bash takes for a redirection
             return section.line + section.text.count("\n", 0, match.start())
