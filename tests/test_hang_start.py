@@ -19,7 +19,9 @@ from gpudoctor.hang.causes import (
     start_settings,
     start_world,
 )
+from gpudoctor.hang.conclude import state_of
 from gpudoctor.hang.job import HangJob, Launcher, Rank
+from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.report import HangCause
 from gpudoctor.hang.starts import command_with, starts_of
 from gpudoctor.knowledge.places import Kind, Place
@@ -591,6 +593,22 @@ def test_a_node_that_nobody_reaches_is_named_before_a_firewall() -> None:
         each.cause for each in causes(job(*two, lost=("c",)), EVERY_RULE)
     }  # it is no node of this job
     assert "node-lost" not in {each.cause for each in causes(job(first, behind), EVERY_RULE)}
+
+
+def test_ranks_whose_launcher_still_imports_torch_are_not_missed() -> None:
+    """As `run` called a start of eight nodes a stall at a load of 58: one node's ranks are there, the others' torchruns
+    compute. A launcher that waits for nodes is no such one."""
+    there = torchrun("a", *c10d(), ranks=(0,), rank_place="user code", environment={"LOCAL_WORLD_SIZE": "1"})
+
+    def seen(place: Kind, moved: bool) -> HangJob:
+        of_all = job(there, torchrun("b", *c10d(), place=place))
+        first, second = of_all.launchers
+        return replace(of_all, launchers=(first, replace(second, moved=moved)))
+
+    one = seen("user code", True)
+    assert progress_of(one).verdict == "starting" and state_of(one, progress_of(one), ()) == "starting"
+    for other in (seen("rendezvous", True), seen("user code", False)):
+        assert progress_of(other).verdict != "starting"
 
 
 def test_a_dead_peer_is_not_surely_a_firewall() -> None:

@@ -22,6 +22,7 @@ What a rank's own movement means depends on where it is:
 | all that wait are still, and a rank elsewhere moves | held |
 | all that wait are still, and so is all else | stuck |
 | all that wait are in rendezvous or init | starting |
+| ranks are missing, and a launcher that has started none computes | starting |
 | nothing of this is known | unknown |
 
 A rank that sleeps half a second a step moves the others too, so it is the waiting ranks that are asked. Only what was
@@ -130,7 +131,9 @@ def progress_of(job: HangJob) -> JobProgress:
     quiet = job.evidence.quiet_seconds
     elsewhere = [_of_away(rank, quiet) for rank in away]
     return JobProgress(
-        verdict=_verdict(waiting, motions, elsewhere, bool(stopped)),
+        verdict="starting"
+        if still_starts(job) and "gets on" not in motions
+        else _verdict(waiting, motions, elsewhere, bool(stopped)),
         waiting=tuple(waiting),
         away=tuple(away),
         stopped=tuple(stopped),
@@ -350,6 +353,15 @@ def _by_process(ras: Ras) -> dict[tuple[str, int], dict[str, dict[str, int]]]:
 
 def _counts(ras: Ras) -> dict[tuple[str, int], dict[str, int]]:
     return {(group.id, rank.rank): rank.counts for group in ras.communicators for rank in group.ranks}
+
+
+def still_starts(job: HangJob) -> bool:
+    """Whether ranks are missing, and a launcher that has started none computes: it imports torch, on a slow file system
+    or among others, and is not where it waits for nodes or watches its ranks."""
+    return bool(job.missing) and any(
+        launcher.moved and not launcher.ranks and launcher.place.kind not in ("rendezvous", "sleep", "exit")
+        for launcher in job.launchers
+    )
 
 
 def _verdict(waiting: list[Rank], motions: list[Motion], elsewhere: list[Motion], stopped: bool) -> Movement:

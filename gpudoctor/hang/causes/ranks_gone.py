@@ -8,7 +8,7 @@ from gpudoctor.command import Command
 from gpudoctor.hang.absent import hosts_of_gaps, local_gaps, may_be_unread, minds, waiting_ranks
 from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame, command
 from gpudoctor.hang.job import Launcher
-from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
+from gpudoctor.hang.progress import STARTING, STOPPED, progress_of, still_starts
 from gpudoctor.hang.words import (
     and_waiting,
     at,
@@ -245,7 +245,7 @@ def _in_kernel(gone: Sequence[int], waiting: Sequence[Rank], held: Sequence[Unre
 def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> Iterator[HangCause]:
     """Ranks that no process is seen of, where it is known that they belong on a node that was read."""
     gone, hosts = hosts_of_gaps(job)
-    if not gone or minds(job, hosts) is not None:
+    if not gone or minds(job, hosts) is not None or still_starts(job):
         return  # what a launcher that ends all has not ended came to its end: ranks_through.py
     closed = [(rank, number) for rank in waiting if (number := _closed(rank))]
     known = {process.process.pid for node in job.nodes for process in node.processes}
