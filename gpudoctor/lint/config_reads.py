@@ -6,7 +6,9 @@ update, a merge) is no answer.
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -42,7 +44,11 @@ def _handed(code: PythonCode, scope: ast.AST, name: str) -> Iterator[Holder]:
         function = code.functions.get(call.func.id) if isinstance(call.func, ast.Name) else None
         if function is None or function.decorator_list or any(isinstance(each, ast.Starred) for each in call.args):
             continue
+        others = [each for each in code.calls if isinstance(each.func, ast.Name) and each.func.id == function.name]
         for place, given in enumerate(call.args[: len(function.args.args)]):
+            alike = {ast.unparse(each.args[place]) if place < len(each.args) else "" for each in others}
+            if len(alike) > 1:
+                continue  # another object too
             if isinstance(given, ast.Name) and given.id == name and _sees(code, given, scope, name):
                 yield function, function.args.args[place].arg
 
@@ -59,42 +65,83 @@ def _sees(code: PythonCode, node: ast.AST, scope: ast.AST, name: str) -> bool:
 
 def binds(code: PythonCode, scope: ast.AST, name: str) -> int:
     """How often a scope gives a name a value, its parameters among them."""
-    taken = scope.args if isinstance(scope, (*FUNCTIONS, ast.Lambda)) else None
-    parameters = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs] if taken is not None else []
-    stores = sum(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        and code.scope_of(node) is scope
-        for node in code.nodes
-    )  # fmt: skip
-    return stores + sum(each.arg == name for each in parameters)
+    return _bindings(code)[scope, name]
+
+
+@lru_cache(maxsize=16)
+def _bindings(code: PythonCode) -> Counter[Holder]:
+    made: Counter[Holder] = Counter()
+    for node in code.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            made[code.scope_of(node), node.id] += 1
+        elif isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            taken = node.args
+            made.update((node, each.arg) for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs))
+    return made
 
 
 def reads(code: PythonCode, held: set[Holder], attributes: bool = True) -> Iterator[ConfigRead]:
-    """Every key that is certainly asked for where the program comes by; not those that are tried, or asked about."""
+    """Every key that is certainly asked for where the program comes by, in what nobody else may have filled; not those
+    that are tried, or asked about."""
+    found: list[ConfigRead] = []
+    let_go: set[tuple[str, ...]] = set()
+    for node in _uses(code, held):
+        last, path, by_attribute = _chain(code, node, attributes)
+        if path and not _is_tried(code, last) and not any(key.startswith("_") for key in path):
+            found.append(ConfigRead(last, path, by_attribute))
+        if _is_let_go(code, last, held):
+            let_go.add(path)
+    for read in found:
+        if not any(read.path[: len(path)] == path for path in let_go if len(path) < len(read.path)):
+            yield read
+
+
+def _uses(code: PythonCode, held: set[Holder]) -> Iterator[ast.Name]:
     names = {name for _, name in held}
     for node in code.nodes:
         if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
             continue
-        if not any(name == node.id and _sees(code, node, scope, name) for scope, name in held):
-            continue
-        path: list[str] = []
-        last: ast.expr = node
-        above = code.parents.get(node)
-        by_attribute = False
-        while isinstance(above, (ast.Attribute, ast.Subscript)) and above.value is last:
-            if not isinstance(above.ctx, ast.Load):
-                path = []
-                break
-            key = above.attr if isinstance(above, ast.Attribute) else constant(above.slice)
-            if isinstance(above, ast.Attribute) and (not attributes or key in METHODS):
-                break
-            if not isinstance(key, str):
-                break
-            by_attribute = isinstance(above, ast.Attribute)
-            path.append(key)
-            last, above = above, code.parents.get(above)
-        if path and not _is_tried(code, last):
-            yield ConfigRead(last, tuple(path), by_attribute)
+        if any(name == node.id and _sees(code, node, scope, name) for scope, name in held):
+            yield node
+
+
+def _chain(code: PythonCode, node: ast.expr, attributes: bool) -> tuple[ast.expr, tuple[str, ...], bool]:
+    """`cfg.a["b"]` from its name on: all of it, its keys, and whether the last is an attribute. No key of what is
+    stored."""
+    path: list[str] = []
+    last, above, by_attribute = node, code.parents.get(node), False
+    while isinstance(above, (ast.Attribute, ast.Subscript)) and above.value is last:
+        key = above.attr if isinstance(above, ast.Attribute) else constant(above.slice)
+        is_method = isinstance(above, ast.Attribute) and (not attributes or key in METHODS)
+        if not isinstance(above.ctx, ast.Load) or is_method or not isinstance(key, str):
+            break
+        by_attribute = isinstance(above, ast.Attribute)
+        path.append(key)
+        last, above = above, code.parents.get(above)
+    return last, tuple(path), by_attribute
+
+
+_HARMLESS = frozenset(
+    ("print", "str", "repr", "len", "vars", "isinstance", "hasattr", "getattr", "dict", "list", "to_yaml",
+     "to_container", "dumps", "pformat", "pprint", "info", "debug", "warning", "int", "float", "bool", "range", "open",
+     "sorted", "sum", "max", "min", "tuple", "set", "Path", "join", "device")
+)  # fmt: skip
+"""Functions that put nothing into what they are given."""
+
+
+def _is_let_go(code: PythonCode, node: ast.expr, held: set[Holder]) -> bool:
+    """Whether others get the object itself, and may put more into it: a function that is not followed, another name."""
+    above = code.parents.get(node)
+    while isinstance(above, (ast.Starred, ast.keyword, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.BoolOp)):
+        node, above = above, code.parents.get(above)  # type: ignore[assignment]
+    if isinstance(above, ast.Call):
+        if above.func is node:
+            return False
+        called = above.func.attr if isinstance(above.func, ast.Attribute) else getattr(above.func, "id", "")
+        function = code.functions.get(called) if isinstance(above.func, ast.Name) else None
+        followed = function is not None and any(scope is function for scope, _ in held)
+        return not followed and called not in _HARMLESS
+    return isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.Yield, ast.With, ast.withitem))
 
 
 def _is_tried(code: PythonCode, node: ast.AST) -> bool:

@@ -268,7 +268,7 @@ def _taken(
         return
     name = call.func.id
     made = [each for each in code.nodes if isinstance(each, ast.ClassDef) and each.name == name]
-    if len(made) != 1 or made[0].bases or not any("dataclass" in ast.unparse(mark) for mark in made[0].decorator_list):
+    if len(made) != 1 or made[0].bases or not any(_is_dataclass(code, mark) for mark in made[0].decorator_list):
         return
     if any(isinstance(each, FUNCTIONS) and each.name == "__init__" for each in made[0].body):
         return
@@ -290,6 +290,10 @@ def _taken(
             happens=f"Each rank ends: TypeError, got an unexpected keyword argument '{unknown}'.",
             fix=f"Write {near} in {config.section.name}." if near else f"Take {unknown} out, or add it to {name}.",
         )
+
+
+def _is_dataclass(code: PythonCode, mark: ast.expr) -> bool:
+    return code.name(mark.func if isinstance(mark, ast.Call) else mark) == "dataclasses.dataclass"
 
 
 @rule(
