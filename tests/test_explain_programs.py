@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import get_args
@@ -113,10 +116,48 @@ def test_the_files_of_a_tar_are_logs(tmp_path: Path) -> None:
             written.addfile(member, io.BytesIO(text.encode()))
     status, output = answered(str(archive))
     assert status == 1 and "xid-gpu-lost" in output and "pods.tar.gz:pod-1.log:1" in output
+    from_a_pipe = explain(["-"], stdin=io.BytesIO(archive.read_bytes()))
+    assert [line.file for line in from_a_pipe.causes[0].evidence] == ["standard input:pod-1.log"]
     archive.write_bytes(archive.read_bytes()[:-40])
     assert answered(str(archive))[0] in (1, 3), "cut off: what was read is told"
     archive.write_bytes(b"no archive")
     assert answered(str(archive))[0] == 2
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x04\0\0\0\x04\x08\x02\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"), [(PNG, "it is a picture (PNG)"), (b"%PDF-1.7\nTraceback\n", "it is a PDF"), (b"PK\3\4ab", "a zip")]
+)
+def test_a_file_that_is_no_text_is_called_what_it_is(raw: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / "shot.log").write_bytes(raw)
+    status, output = answered(str(tmp_path / "shot.log"))
+    assert status == 2 and told in output
+
+
+def test_zero_bytes_are_not_called_an_empty_log(tmp_path: Path) -> None:
+    log = tmp_path / "node-went-down.log"
+    for write_it in (lambda: log.write_bytes(b"\0" * 70_000), lambda: os.truncate(log, 1 << 31)):
+        write_it()
+        status, output = answered(str(log))
+        assert status == 3 and "zero bytes and nothing else" in output
+    log.write_bytes(b"")
+    assert "the log is empty" in answered(str(log))[1]
+
+
+def test_without_standard_input_a_log_is_read_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LOST)
+    ended = [
+        subprocess.run(
+            ["/bin/sh", "-c", 'exec "$0" -m gpudoctor explain "$1" <&-', sys.executable, name],
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        )
+        for name in ("a.log", "-")
+    ]
+    assert [each.returncode for each in ended] == [1, 2] and b"standard input is closed" in ended[1].stderr
 
 
 def test_a_log_is_followed_until_something_fails(tmp_path: Path) -> None:

@@ -146,6 +146,8 @@ def test_several_tools_tell_one_machine() -> None:
 def test_a_list_of_another_machine_is_not_mixed_in() -> None:
     machine = of(table(count=2) + gpu_list(2, "NVIDIA A40"))
     assert "another machine" in " ".join(machine.lacks) and not machine.nvidia.gpus.value[0].uuid.is_read
+    assert machine.origin.endswith("; not read: nvidia-smi -L of another machine")
+    assert machine.origin.startswith("nvidia-smi (driver"), "what is not mixed in is no source"
 
 
 def survives(text: str) -> None:

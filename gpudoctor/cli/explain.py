@@ -1,5 +1,6 @@
 """`gpudoctor explain`."""
 
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -108,13 +109,16 @@ def _seen(paths: list[str], texts: list[str], follow: bool) -> "Explanation":
     from gpudoctor.explain.explain import explain as explained
     from gpudoctor.left import program_of
 
+    if sys.stdin is None and "-" in paths:
+        raise BadInput("-: standard input is closed")
+    stdin = io.BytesIO() if sys.stdin is None else sys.stdin.buffer
     if not follow:
-        return explained(paths, stdin=sys.stdin.buffer, texts=texts, program=program_of(paths))
+        return explained(paths, stdin=stdin, texts=texts, program=program_of(paths))
     from gpudoctor.explain.follow import followed
 
     if texts or "-" in paths:
         raise BadInput("-f follows files: give their names")
-    return followed(paths, lambda: explained(paths, stdin=sys.stdin.buffer, program=program_of(paths)))
+    return followed(paths, lambda: explained(paths, stdin=stdin, program=program_of(paths)))
 
 
 def _say_policy(seen: "Explanation") -> None:

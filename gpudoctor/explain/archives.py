@@ -1,5 +1,8 @@
 """A tar of logs, as pods' logs are gathered: its files are read one after the other, and nothing is written."""
 
+import contextlib
+import gzip
+import io
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -7,9 +10,11 @@ from lzma import LZMAError
 from typing import cast
 
 from gpudoctor import bounded
-from gpudoctor.explain.lines import NotALog, Readable
-from gpudoctor.explain.stream import Stream
+from gpudoctor.explain.lines import NotALog, Readable, Rejoined
+from gpudoctor.no_text import begins_as_tar
 
+HEAD = 64 * 1024
+"""Bytes of a pipe that are looked at for a tar in them, packed by gzip or not."""
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 MOST_MEMBERS = 10_000
 MOST_BYTES = 64 * bounded.GIB
@@ -20,7 +25,17 @@ def is_tar(path: str) -> bool:
     return path.endswith(SUFFIXES)
 
 
-def members(raw: Stream) -> Iterator[tuple[str, Readable]]:
+def opened(raw: Readable) -> tuple[Readable, bool]:
+    """The stream of a pipe, and whether it is a tar."""
+    head = raw.read(HEAD) or b""
+    inside = head
+    if head.startswith(b"\x1f\x8b"):
+        with contextlib.suppress(EOFError, OSError, zlib.error):
+            inside = gzip.GzipFile(fileobj=io.BytesIO(head)).read1(512)
+    return Rejoined(head, raw), begins_as_tar(inside)
+
+
+def members(raw: Readable) -> Iterator[tuple[str, Readable]]:
     """Name and content of each regular file. Raises `NotALog` where it is none, or damaged."""
     try:
         with tarfile.open(fileobj=raw, mode="r|*") as archive:  # type: ignore[call-overload]  # read() is all that it calls

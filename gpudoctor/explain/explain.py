@@ -12,7 +12,7 @@ from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, refitted, texts_of, undecided_fix
 from gpudoctor.explain.alike import classed
-from gpudoctor.explain.archives import is_tar, members
+from gpudoctor.explain.archives import is_tar, members, opened
 from gpudoctor.explain.attended import attended
 from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
@@ -42,7 +42,7 @@ from gpudoctor.explain.last_words import (
     of_the_end,
     told_before_a_signal,
 )
-from gpudoctor.explain.lines import NotALog, find_logs, open_log
+from gpudoctor.explain.lines import NotALog, Readable, find_logs, open_log
 from gpudoctor.explain.lived_on import breaks_a_bar, died_of, is_last, mark, of_a_record
 from gpudoctor.explain.of_tests import quoted
 from gpudoctor.explain.order import Facts, put_together
@@ -409,21 +409,30 @@ def _scans(files: list[str], texts: Sequence[str], stdin: BinaryIO, matcher: Mat
         yield scan(io.BytesIO(text.encode("utf-8", "replace")), GIVEN, matcher, modified=time.time())
     for file in files:
         try:
-            if is_tar(file):
-                with open_log(file) as raw:
-                    for name, member in members(raw):
-                        matcher.begin()
-                        yield scan(member, f"{file}:{clean(name)}", matcher)
+            if file == STANDARD_INPUT:
+                raw, of_tar = opened(stdin)
+                if of_tar:
+                    yield from _of_tar(raw, "standard input", matcher)
+                else:
+                    matcher.begin()
+                    yield scan(raw, "standard input", matcher, modified=time.time())
+            elif is_tar(file):
+                with open_log(file) as stream:
+                    yield from _of_tar(stream, file, matcher)
             else:
-                yield _scanned(file, stdin, matcher)
+                yield _scanned(file, matcher)
         except NotALog as problem:
             yield Scan(file=file, reason=str(problem))
 
 
-def _scanned(file: str, stdin: BinaryIO, matcher: Matcher) -> Scan:
+def _of_tar(raw: Readable, file: str, matcher: Matcher) -> Iterator[Scan]:
+    for name, member in members(raw):
+        matcher.begin()
+        yield scan(member, f"{file}:{clean(name)}", matcher)
+
+
+def _scanned(file: str, matcher: Matcher) -> Scan:
     matcher.begin()
-    if file == STANDARD_INPUT:
-        return scan(stdin, "standard input", matcher, modified=time.time())
     try:
         modified: float | None = Path(file).stat().st_mtime
     except (OSError, ValueError):

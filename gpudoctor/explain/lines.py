@@ -19,6 +19,7 @@ from gpudoctor.explain.straight import Straight, straight
 from gpudoctor.explain.stream import Stream
 from gpudoctor.knowledge.bug_report import START, WITHIN
 from gpudoctor.lazy import lazy_re
+from gpudoctor.no_text import kind_of
 
 BLOCK = 1024 * 1024
 """Bytes that are looked at at once; from 256 KiB on, larger blocks are not faster (tests/bench/explain.py)."""
@@ -42,27 +43,35 @@ class Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes | None: ...
 
 
-def _gzip(raw: BinaryIO) -> Readable:
+class Unpacking(Protocol):
+    def read1(self, size: int = -1, /) -> bytes: ...
+
+
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
+"""What unpacking raises of a file that is cut off or damaged."""
+
+
+def _gzip(raw: BinaryIO) -> Unpacking:
     return gzip.GzipFile(fileobj=raw)
 
 
-def _bzip2(raw: BinaryIO) -> Readable:
+def _bzip2(raw: BinaryIO) -> Unpacking:
     return bz2.BZ2File(raw)
 
 
-def _xz(raw: BinaryIO) -> Readable:
+def _xz(raw: BinaryIO) -> Unpacking:
     return lzma.LZMAFile(raw)
 
 
-def _zstandard(raw: BinaryIO) -> Readable:
+def _zstandard(raw: BinaryIO) -> Unpacking:
     """Python's own since 3.14."""
     try:
-        return cast(Readable, importlib.import_module("compression.zstd").ZstdFile(raw))
+        return cast(Unpacking, importlib.import_module("compression.zstd").ZstdFile(raw))
     except ImportError:
         raise NotALog("this Python cannot unpack it; zstd -dc FILE | gpudoctor explain - reads it") from None
 
 
-OPENERS: tuple[tuple[bytes, Callable[[BinaryIO], Readable]], ...] = (
+OPENERS: tuple[tuple[bytes, Callable[[BinaryIO], Unpacking]], ...] = (
     (b"\x1f\x8b", _gzip),
     (b"BZh", _bzip2),
     (b"\xfd7zXZ\x00", _xz),
@@ -158,23 +167,35 @@ def open_log(path: str) -> Stream:
 
 
 def blocks(raw: Readable) -> Iterator[Block]:
-    """The blocks of a log, in order. Raises `NotALog` where it is none, or where it cannot be read further."""
+    """The blocks of a log, in order. Raises `NotALog` where it is none, or, behind what was read, is cut."""
     buffer, line, total, at_end = b"", 1, 0, False
+    broken: NotALog | None = None
     chunks = _chunks(raw)
+
+    def following() -> tuple[bytes | None, int]:
+        nonlocal broken
+        try:
+            return next(chunks, (None, 0))
+        except NotALog as error:
+            broken = error
+            return None, 0
+
     while not at_end:
         while len(buffer) < BLOCK + AHEAD:
-            chunk, size = next(chunks, (None, 0))
+            chunk, size = following()
             total += size
             if chunk is None:
                 at_end = True
                 break
             buffer += chunk
         if not buffer:
+            if total and line == 1:  # zero bytes and nothing else: it is not empty
+                yield Block(text=b"", ahead=b"", first_line=line, raw_bytes=total)
             break
         cut = len(buffer) if at_end else _end_of_line(buffer)
         if cut == 0:  # one line that is longer than the buffer
             if len(buffer) < LONGEST_LINE:
-                more, size = next(chunks, (None, 0))
+                more, size = following()
                 total += size
                 at_end = more is None
                 buffer += more or b""
@@ -189,6 +210,8 @@ def blocks(raw: Readable) -> Iterator[Block]:
         yield Block(text=shown, ahead=buffer[:AHEAD], first_line=line, raw_bytes=total, straight=pasted)
         total = 0
         line += text.count(b"\n")
+    if broken is not None:
+        raise broken
 
 
 def _end_of_line(buffer: bytes) -> int:
@@ -203,7 +226,7 @@ def _chunks(raw: Readable) -> Iterator[tuple[bytes, int]]:
     opener = next((opener for magic, opener in OPENERS if first.startswith(magic)), None)
     source: Readable = raw
     if opener is not None:
-        packed = _Rejoined(first, raw)
+        packed = Rejoined(first, raw)
         source, first = _Unpacked(opener(cast(BinaryIO, packed)), packed), b""  # read() is all that they call
     decode = _decoder(first or _read(source, 0))
     pending_cr = b""
@@ -211,6 +234,8 @@ def _chunks(raw: Readable) -> Iterator[tuple[bytes, int]]:
     chunk = first or _read(source, BLOCK)
     if opener is not None:
         decode = _decoder(chunk)
+    if kind := kind_of(chunk):
+        raise NotALog(f"no log: it is {kind}")
     if _is_binary(chunk) and decode is None:
         raise NotALog("no text: it is a binary file")
     if START.encode() in chunk[:WITHIN]:  # old logs of the kernel's stand in it beside the state of now
@@ -241,14 +266,15 @@ def _plain(text: bytes) -> bytes:
 
 
 class _Unpacked:
-    """What comes out of a compressed file, as long as that is in proportion to what goes in."""
+    """What comes out of a compressed file, as long as that is in proportion to what goes in, and up to a cut."""
 
-    def __init__(self, source: Readable, packed: "_Rejoined") -> None:
+    def __init__(self, source: "Unpacking", packed: "Rejoined") -> None:
         self._source, self._packed = source, packed
         self._bytes = 0
+        self._cut: Exception | None = None
 
     def read(self, size: int = -1) -> bytes:
-        piece = self._source.read(size) or b""
+        piece = self._whole(size)
         self._bytes += len(piece)
         if self._bytes > max(MOST_EXPANSION * self._packed.bytes, EXPANSION_MATTERS_BYTES):
             raise NotALog(
@@ -256,8 +282,25 @@ class _Unpacked:
             )
         return piece
 
+    def _whole(self, size: int) -> bytes:
+        """As much as was asked for; of a file that is cut what stands before the cut, and then why there is no more."""
+        pieces, left = list[bytes](), size
+        while left and self._cut is None:
+            try:
+                piece = self._source.read1(left)
+            except (OSError, ValueError, *DAMAGE) as error:
+                self._cut = error
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+        if self._cut is not None and not pieces:
+            raise self._cut
+        return b"".join(pieces)
 
-class _Rejoined:
+
+class Rejoined:
     """What was read of a pipe to look at it, and then the rest."""
 
     def __init__(self, first: bytes, rest: Readable) -> None:
@@ -293,8 +336,8 @@ def _read(source: Readable, size: int) -> bytes:
         raise NotALog(str(error)) from None
     except MemoryError:
         raise NotALog("unpacking it takes more memory than is spent on it") from None
-    except (EOFError, zlib.error, lzma.LZMAError) as error:
-        raise NotALog(f"cut off or damaged: {error}") from None
+    except DAMAGE as error:
+        raise NotALog(f"packed, and cut off or damaged: {error}") from None
     except (OSError, ValueError) as error:
         raise NotALog(getattr(error, "strerror", None) or str(error) or type(error).__name__) from None
 

@@ -210,6 +210,8 @@ class _Scanning:
     def read(self, block: Block) -> None:
         result = self.found
         result.bytes += block.raw_bytes
+        if not block.text:
+            return
         self.tail.add(block.text)
         sample = block.text[:SAMPLE]
         for groups in set(RANKS.findall(sample)):

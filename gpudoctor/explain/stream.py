@@ -95,6 +95,8 @@ class Stream:
             except BlockingIOError:
                 continue
             if not piece:
+                if at and left == most:  # a hole and nothing else reads as zero bytes, and is not empty
+                    self._say(b"\0")
                 return
             at += len(piece)
             end = max(at, end)

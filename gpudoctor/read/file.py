@@ -16,6 +16,7 @@ from gpudoctor import bounded
 from gpudoctor.embedded import json_in
 from gpudoctor.knowledge.typed import as_typed
 from gpudoctor.lazy import lazy_re
+from gpudoctor.no_text import kind_of
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted import bug_report, diagnosed, not_there
@@ -37,18 +38,6 @@ MOST_PASTED = 8 * 1024**2
 """Characters of a text in which output of several tools is looked for; a paste is far shorter."""
 EMPTY = "an empty file"
 """It holds nothing: of the machine that it was to tell of, nothing is known."""
-
-BINARY = (
-    (b"PK\x03\x04", "a zip archive; unpack it first: unzip FILE"),
-    (b"\xfd7zXZ", "compressed by xz; unpack it first: unxz FILE"),
-    (b"(\xb5/\xfd", "compressed by zstd; unpack it first: unzstd FILE"),
-    (b"BZh", "compressed by bzip2; unpack it first: bunzip2 FILE"),
-    (b"\x89PNG", "a picture (PNG); the text itself is needed"),
-    (b"\xff\xd8\xff", "a picture (JPEG); the text itself is needed"),
-    (b"%PDF", "a PDF; the text itself is needed"),
-    (b"\x7fELF", "a program"),
-)
-"""How files begin that are no text, and what they are."""
 
 BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -178,9 +167,8 @@ def _unpacked(raw: bytes) -> bytes:
 
 def _text(raw: bytes) -> str:
     """The content as text with Unix line ends, without terminal colours. Raises `UnreadableSnapshot`."""
-    for beginning, what in BINARY:
-        if raw.startswith(beginning):
-            raise UnreadableSnapshot(f"it is {what}")
+    if what := kind_of(raw):
+        raise UnreadableSnapshot(f"it is {what}")
     mark = next(((mark, codec) for mark, codec in BYTE_ORDER_MARKS if raw.startswith(mark)), None)
     if mark is not None:
         text = raw[len(mark[0]) :].decode(mark[1], "replace")

@@ -143,7 +143,8 @@ def verdict(answer: Explanation) -> str:
     if answer.causes or answer.unknown:
         return f"Something failed, and {amount} {decide} not decide what{speak}"
     if not answer.lines:
-        return "Cannot tell: the log is empty"
+        zeros = "holds zero bytes and nothing else: its text was never written, or is lost"
+        return f"Cannot tell: the log {zeros if answer.bytes else 'is empty'}"
     if answer.well:
         why = "the job ended well" if answer.course == "ended well" else "the job gets on"
         return f"Nothing wrong found in {amount}: {why}{speak}"

@@ -7,12 +7,13 @@ diffusers (`... env`); xformers/info.py; deepspeed/env_report.py; lightning's co
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpudoctor.command import is_a
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted import collect_env
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
+from gpudoctor.snapshot import Reading
 
 REPORTS = (
     ("the report of detectron2 or mmengine", r"sys\.platform(?: *:| {2,})"),
@@ -59,6 +60,7 @@ IN_BRACKETS = lazy_re(r"\((?P<word>\w{2,12})\)")
 WORDS = {"true": "True", "yes": "True", "available": "True", "cuda": "True", "false": "False", "no": "False"}
 WORDS["not available"] = "False"
 NO_CUDA = "torch sees no CUDA there: no GPU, no driver, or a container without them"
+BUILT_WITHOUT = "torch {} is built for the CPU, and sees no GPU whatever is there"
 OTHER_TORCH = lazy_re(r"PyTorch (?P<for>\d\S{2,30}) with CUDA \d{3,5} \(you have (?P<torch>\d\S{2,30})\)")
 """xFormers, of its extensions."""
 
@@ -74,15 +76,25 @@ def parse(block: Pasted) -> ToolOutput:
     gpus = tuple(collect_env.gpus_of(_gpu_lines(block.lines), source))
     other = next(filter(None, map(OTHER_TORCH.match, block.lines)), None)
     lacks = [f"xFormers is built for torch {other['for']} and finds {other['torch']}"] if other else []
-    lacks += [NO_CUDA] if said.facts.get("Is CUDA available") == "False" and not gpus else []
+    training = collect_env.training(said.facts, gpus, said.packages, is_cut=True, source=source)
+    if not gpus:
+        lacks += _without_cuda(said, training)
     return ToolOutput(
         source,
         gpus or None,
         collect_env.driver_of(said.facts.get("Nvidia driver version", ""), source),
-        training=collect_env.training(said.facts, gpus, said.packages, is_cut=True, source=source),
+        training=training,
         lacks=tuple(lacks),
         tells="what is installed",
     )
+
+
+def _without_cuda(said: EnvironmentFacts, training: Mapping[str, Reading[Any]]) -> list[str]:
+    """Why torch sees no GPU, as far as the report tells."""
+    files = training.get("torch_files")
+    if files is not None and files.is_read and not any((files.value.cuda, files.value.hip, files.value.xpu)):
+        return [BUILT_WITHOUT.format(files.value.version)]
+    return [NO_CUDA] if said.facts.get("Is CUDA available") == "False" else []
 
 
 def _said(lines: Iterable[str]) -> EnvironmentFacts:

@@ -18,18 +18,20 @@ def together(parts: Sequence[ToolOutput], log: Snapshot | None = None) -> Snapsh
 
     Raises `UnreadableSnapshot` for more devices than a machine has.
     """
-    sources = ", ".join(dict.fromkeys(part.source for part in parts))
     if any(len(each) > MAXIMUM_GPUS for part in parts for each in (part.gpus or (), part.rdma or (), part.pci or ())):
         raise UnreadableSnapshot(f"it lists more than {MAXIMUM_GPUS} devices of a kind, which no machine has")
-    machine = log if log is not None else replace(unread(Snapshot, sources), gpudoctor=__version__)
+    machine = log if log is not None else _blank(parts)
     strangers = [part for part in parts if part.gpus and not _is_of(_first(machine, parts), part.gpus)]
     silent = next((part for part in strangers if has_silent(part.gpus or ())), None)
     if silent is not None and not has_silent(machine.nvidia.gpus.value_or(())):
         alone = together([silent])
         return replace(alone, lacks=(*alone.lacks, "what else was pasted is of another machine"))
-    for part in parts:
-        if part not in strangers:
-            machine = _with(machine, part)
+    own = [part for part in parts if part not in strangers]
+    if log is None and strangers:
+        machine = _blank(own)
+    for part in own:
+        machine = _with(machine, part)
+    others = "".join(f"; not read: {part.source} of another machine" for part in strangers)
     telling = log is not None or any(not part.tells for part in parts)
     lacks = [phrase for part in parts for phrase in part.lacks]
     lacks += [f"{part.source} is of another machine than what stands before it" for part in strangers]
@@ -37,9 +39,18 @@ def together(parts: Sequence[ToolOutput], log: Snapshot | None = None) -> Snapsh
         lacks.append(f"{_listed(parts)}, and not how the devices are")
     return replace(
         machine,
-        origin=f"{log.origin}, {sources}" if log is not None else sources + _driver(machine),
+        origin=(_sources(own) + _driver(machine) if log is None else f"{log.origin}, {_sources(own)}".rstrip(", "))
+        + others,
         lacks=(*machine.lacks, *dict.fromkeys(lacks)),
     )
+
+
+def _blank(parts: Sequence[ToolOutput]) -> Snapshot:
+    return replace(unread(Snapshot, _sources(parts)), gpudoctor=__version__)
+
+
+def _sources(parts: Sequence[ToolOutput]) -> str:
+    return ", ".join(dict.fromkeys(part.source for part in parts))
 
 
 def _first(machine: Snapshot, parts: Sequence[ToolOutput]) -> Snapshot:
