@@ -49,15 +49,6 @@ CAUSE = Cause(
                 "FileNotFoundError: [Errno 2] No such file or directory: '/mnt/run7/checkpoint-900/rng_state_3.pth'"
             ),
         ),
-        Symptom(
-            "folder-race",
-            pattern=r"\[Errno 17\] File exists: b?'(?P<file>[^'\n]{1,1000})'(?! ->)",
-            confidence=POSSIBLE,
-            seen="{file} was made by another rank in the same moment",
-            source="Python's os.mkdir",
-            sample="FileExistsError: [Errno 17] File exists: '/mnt/run7/logs'",
-            counter="FileExistsError: [Errno 17] File exists: 'a.tmp' -> 'a'",
-        ),
     ),
     source=("reports in several public threads"),
 )

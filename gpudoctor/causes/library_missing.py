@@ -42,6 +42,12 @@ TOLD = {
         "install nvidia-{part}-cu{toolkit}, or module load cuda/{toolkit}) and have its folder in LD_LIBRARY_PATH, or "
         "install a build of what asks for it for the CUDA that is here."
     ),
+    "shared-nvidia": (
+        "{library} is NVIDIA's {part}, of release {number}, which no CUDA toolkit has in it: install it for the CUDA "
+        "of what asks for it (python -m pip install 'nvidia-{part}-cu12=={number}.*', or -cu11, -cu13; module load "
+        "{part}; in an image take one that has {part}), and put the folder in which it lies into LD_LIBRARY_PATH "
+        "(pip's: site-packages/nvidia/{part}/lib)."
+    ),
     "command": (
         "Load the module or activate the environment that has the program, in the script itself: a job does not "
         "read what a login shell reads."
@@ -71,6 +77,7 @@ CAUSE = Cause(
         "packages": Judged("dependency-mismatch", "environment", "after a fix"),
         "shared-torch": Judged("dependency-mismatch", "environment", "after a fix"),
         "shared-cuda": Judged("dependency-mismatch", "environment", "after a fix"),
+        "shared-nvidia": Judged("dependency-mismatch", "environment", "after a fix"),
         "shared": Judged("dependency-mismatch", "environment", "after a fix"),
     },
     hangs_by="start",

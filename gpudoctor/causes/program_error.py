@@ -78,8 +78,8 @@ CAUSE = Cause(
             "that starts the processes)."
         ),
         "required": (
-            "{change}. They are given on the command line, in the settings or by the model's own configuration, and "
-            "not where it was raised.{told}"
+            "{change}. Such values are given on the command line, in the settings or by the model's own "
+            "configuration, and not where it was raised.{told}"
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
         "form": "{what}{place}.{told}",
@@ -122,6 +122,10 @@ CAUSE = Cause(
             "behind it."
         ),
         "path": ("{path} is not there, as the node of {who} sees it{place}: {how}{where}.{told}"),
+        "pattern": (
+            "No file fits {pattern}, as the node of {who} sees it{place}: list that folder there (ls), and correct the "
+            "folder, the ending or the depth (** for folders below) of the pattern.{where}"
+        ),
         "folder-missing": (
             "{path} is to be written{place}, and its folder {folder} is not there, as the node of {who} sees it: make "
             "it first (mkdir -p; in a batch script before the line that writes; SLURM: it makes none for --output)."
@@ -244,7 +248,7 @@ CAUSE = Cause(
         ),
         "no-variable": (
             "The environment variable {name} is not set where it is read{place}: export it in the job's script, behind "
-            "what a launcher or container leaves out; RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR are set by torchrun."
+            "what a launcher or container leaves out{sets}."
         ),
         "manifest": "Correct the file where it is refused: {what}.",
         "hydra": (
@@ -314,6 +318,12 @@ CAUSE = Cause(
             "that this was written for: install the one that the project's requirements name. Else it is another "
             "object than is meant: one that wraps it (of DistributedDataParallel the model is .module), or of "
             "another class.{told}"
+        ),
+        "own-attribute": (
+            "`self.{name}` is asked{place} in `{code}`, and nothing has set it on this {owner} before: set it in its "
+            "__init__ (behind super().__init__(), and not below a condition that did not hold), compare the spelling, "
+            "or call first what sets it. Of a class that is inherited from a package, the installed release may lack "
+            "it."
         ),
         "apart": Fix(
             "What meets there is of releases that do not fit{place}: {said}. Install the release that this asks for.",

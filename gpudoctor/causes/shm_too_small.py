@@ -26,7 +26,8 @@ CAUSE = Cause(
     variants={
         **fixes_of("shared-memory"),
         "container": (
-            f"Start the container with more {MORE.replace('8g', '{wanted}g')}. From inside it cannot be changed."
+            "Start the container with `--shm-size={wanted}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
+            "`medium: Memory` at /dev/shm. From inside it cannot be changed."
         ),
         "bus": Fix(
             f"A page of a mapped file could not be had. Mostly /dev/shm is full: give it more {MORE}; else a file was "

@@ -9,6 +9,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.kinds import ROUTE
 from gpudoctor.explain.own_fixes import by_line, by_values
+from gpudoctor.explain.own_words import unset_variable
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.lazy import lazy_re
@@ -81,6 +82,8 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
         confidence = ending.confidence if event.of_the_end else min(ending.confidence, confidence)
         cause, variant = ending.cause, ending.variant
     variant, more = by_values(cause, by_line(cause, variant, event.at.text), values)
+    if (cause, variant) in LOOSE and (variable := unset_variable(event.at.text)):
+        variant, more = "no-variable", variable
     judged = ROUTE if cause == "firewall-ephemeral-ports" and NO_ROUTE in values.get("errno", "") else None
     if event.lived_on:
         share *= LIVED_ON

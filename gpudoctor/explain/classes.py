@@ -40,7 +40,7 @@ from gpudoctor.explain.kinds import (
 )
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_fixes import library_fix
-from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
+from gpudoctor.explain.own_words import names, of_own_words, of_variable, said, suggested, to_install
 from gpudoctor.explain.plain_fixes import (
     BASES,
     NOT_KNOWN,
@@ -329,10 +329,10 @@ def variant_of(
         return of_release
     if package := caller(type_name, message, raised_in, code):
         return "between-packages", {"package": package}
-    if shown := by_code(type_name, message, code):
+    if shown := by_code(type_name, message, code, source):
         return shown
     if variable := variable_of(type_name, message, raised_in):
-        return "no-variable", {"name": variable}
+        return "no-variable", of_variable(variable)
     if call := of_call(type_name, message, raised_in, code):
         return call
     if own_words := of_own_words(judged.kind, message):

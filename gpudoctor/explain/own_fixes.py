@@ -254,6 +254,8 @@ def command_fix(name: str) -> tuple[str, dict[str, str]]:
 SHARED_OBJECT = lazy_re(r"(?P<library>lib[\w.+-]{1,80}\.so(?:\.\d{1,4}){0,3}): cannot open shared object file")
 """The dynamic loader's (elf/dl-load.c)."""
 OF_TORCH_ITSELF = lazy_re(r"^lib(?:torch|c10|shm\b)")
+BESIDE_CUDA = lazy_re(r"^lib(?P<part>cudnn|nccl)(?:_\w{1,30})?\.so\.(?P<number>\d{1,2})\b")
+"""NVIDIA's libraries that count their releases apart from CUDA's."""
 OF_CUDA = lazy_re(r"^lib(?P<name>[A-Za-z]+)\.so\.(?P<number>\d{1,2})\b")
 CUDA_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     **dict.fromkeys(("cublas", "cublasLt"), ("cublas", {"11": "11", "12": "12", "13": "13"})),
@@ -262,8 +264,6 @@ CUDA_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "cusparse": ("cusparse", {"11": "11", "12": "12"}),
     "nvrtc": ("cuda-nvrtc", {"11": "11", "12": "12", "13": "13"}),
     "cusparseLt": ("cusparselt", {"0": "12"}),
-    "cudnn": ("cudnn", {"8": "11", "9": "12"}),
-    "nccl": ("nccl", {"2": "12"}),
     "nvJitLink": ("nvjitlink", {"12": "12", "13": "13"}),
 }
 """A library of the CUDA toolkit: the part of pip's nvidia-PART-cuN, and by its number the toolkit (its release notes,
@@ -418,6 +418,8 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
         return "check-nvlink", {}
     if (cause, variant) == ("scheduler-refused", "devices") and values.get("step"):
         return "step-devices", {}
+    if cause == "library-missing" and variant == "shared" and (match := BESIDE_CUDA.match(values.get("library", ""))):
+        return "shared-nvidia", match.groupdict()
     if cause == "library-missing" and variant == "shared" and (part := cuda_part(values.get("library", ""))):
         return "shared-cuda", part
     if (

@@ -8,6 +8,7 @@ of [...]`, "--a cannot be used with --b", "requires b", "please install c". What
 import re
 from collections.abc import Iterator
 
+from gpudoctor.causes.program_error import MOUNTED
 from gpudoctor.explain.advised import advice, split_by
 from gpudoctor.explain.forms import of_form
 from gpudoctor.explain.own_fixes import device_of, setting_of
@@ -100,6 +101,14 @@ NO_SETTING = lazy_re(
     r"(?:request|trace|span|job|task|run|process)_?id|find_package|target_\w+|invalid_\w+"
 )
 """Types, and what a service tells of its answer: nobody has set it."""
+UNSET = lazy_re(
+    r"(?i:environment variables?|env(?:ironment)? vars?|\$)[ :]{0,2}[`'\"]?(?P<name>[A-Z][A-Z0-9_]{2,60})\b[`'\"]?"
+    r"[^.\n]{0,30}?\b(?:not (?:set|found|defined|specified)|missing|empty|required|unset|unbound|"
+    r"must be (?:set|defined))\b|"
+    r"\b(?:set|export|define) (?:the |an? )?(?:environment variable|env var)s? [`'\"]?(?P<asked>[A-Z][A-Z0-9_]{2,60})\b"
+)
+"""The form in which programs say that a variable of their environment is not set."""
+OF_TORCHRUN = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
 ADDRESS = lazy_re(r"\b[a-z][a-z\d+]{1,9}://[^\s`'\"]{1,300}")
 RELATIVE = "a relative one starts at the folder that the job was started in"
 REFUSING = lazy_re(
@@ -126,6 +135,11 @@ INSTALL = tuple(
 )
 UNPLACED = lazy_re(r"cannot import name '(?P<name>\w{1,80})' from '(?P<package>[\w.]{1,120})' \(unknown location\)")
 """Of a package without a file of its own (a namespace)."""
+NO_FILE_FITS = lazy_re(
+    r"(?i)\b(?:no |not |un|could not|cannot|can't|couldn't|didn't|0 |empty)[^\n]{0,80}?[`'\"]?"
+    r"(?P<pattern>(?:[\w.~@+-]{0,80}/)[\w./@+=~-]{0,200}[*?][\w./@+=~*?{}\[\]-]{0,120})[`'\"]?"
+)
+"""Of a pattern with * that no file fits."""
 NO_LIST = lazy_re(r"(?i)\brange\b|\binterval\b|\[type=|\b(?:only|most|exactly) one of\b")
 """A span of numbers, pydantic's kind of refusal, and options of which one may be given."""
 IS_THERE = lazy_re(r"(?i)\b(?:already exists?|file exists|exists without|is not empty)\b")
@@ -241,6 +255,17 @@ def names(text: str) -> list[str]:
     return list(dict.fromkeys(name for _, name in _named(text)))
 
 
+def unset_variable(message: str) -> dict[str, str]:
+    """Values for the environment variable that a message says is not set; empty: it says so of none."""
+    match = UNSET.search(message[:MOST])
+    return of_variable(match["name"] or match["asked"]) if match else {}
+
+
+def of_variable(name: str) -> dict[str, str]:
+    sets = "; torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT" if name in OF_TORCHRUN else ""
+    return {"name": name, "sets": sets}
+
+
 def _named(text: str) -> Iterator[tuple[int, str]]:
     for match in NAME.finditer(ADDRESS.sub(lambda found: " " * len(found[0]), text)):
         name = next(filter(None, match.groups())).rstrip(".")
@@ -282,6 +307,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         where = "" if is_whole or thing_of(path).how == OF_ITS_FOLDER else f"; {RELATIVE}"
         told = f" The message itself: {advised}." if advised else also_told(message)
         return "path", {"path": path, "how": about(path), "where": where, "told": told}
+    if kind in ("file-missing", "data") and (match := NO_FILE_FITS.search(message[:MOST])):
+        return "pattern", {"pattern": match["pattern"], "where": MOUNTED}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
     if path and (how := setting_of(path)) and (kind != "storage" or "tale" in message):
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
@@ -296,6 +323,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "allowed", {**values, "allowed": allowed, "told": f" The message itself: {advised}." if more else ""}
     if kind in OF_SETTINGS and (match := TWICE.search(clause)):
         return "twice", {**values, **{name: told.strip() for name, told in match.groupdict().items()}}
+    if kind in OF_SETTINGS and (variable := unset_variable(message)):
+        return "no-variable", variable
     if kind in OF_RELEASES and (package := pinned(message)):
         return "pinned", {"package": package}
     if kind in (*OF_SETTINGS, "shape") and (change := required(clause)):

@@ -9,7 +9,7 @@ from gpudoctor.explain.concrete import address, limit, port, read_file, sizes, u
 from gpudoctor.explain.own_fixes import DISTRIBUTIONS
 from gpudoctor.explain.own_words import also_told, refused_path, said
 from gpudoctor.explain.things import thing_of
-from gpudoctor.explain.told_by_place import is_of_a_package, package_of
+from gpudoctor.explain.told_by_place import NO_ATTRIBUTE, is_of_a_package, package_of
 from gpudoctor.fault_classes import MEANS, Class
 from gpudoctor.lazy import lazy_re
 
@@ -27,7 +27,6 @@ LACKS = lazy_re(
     r"(?i)has no attribute|unexpected keyword|cannot import|undefined symbol|not (?:be )?found|missing|no kernel|"
     r"does not exist|no such (?:operator|function|symbol)|unknown"
 )
-NO_ATTRIBUTE = lazy_re(r"^'(?P<owner>\w{1,60})' object has no attribute '(?P<name>\w{1,80})'")
 OF_RELEASES = lazy_re(
     r"(?i)[<>=]=? ?\d+\.\d|\d\.\d[^\n]*\b\d+\.\d|\bABIs?\b|version|release|incompatib|mismatch|\bsymbols?\b|upgrade|"
     r"outdated|too old|(?:compiled|built|linked) (?:with|against|for|by)\b|\b(?:older|newer) (?:than|one)\b"

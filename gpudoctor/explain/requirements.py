@@ -1,4 +1,4 @@
-"""Two numbers that a message holds against each other: what either would have to be.
+"""What a message demands of a number: what that would have to be, or either of two that it holds against each other.
 
 `heads (14) must be a multiple of tensor_parallel_size (4)`, "batch size 6 is not divisible by the number of processes
 (4)", `max_len (4096) is larger than the derived limit (2048)`. The forms are those of checks in libraries; the numbers
@@ -59,6 +59,42 @@ OF_START = lazy_re(r"(?i)(?:number of |num[ _]|n_)?(?:world.?size|process(?:es)?
 """What the start of the job gives."""
 
 
+OF_VOCABULARY, OF_TOKENS = lazy_re(r"(?i)vocab|embed"), lazy_re(r"(?i)token|\bids?\b")
+NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,3})?"
+BOUNDED = (
+    r"^(?:[\w.]{1,60}: )?(?:(?:[Tt]he|[Aa]rgument|[Oo]ption|[Pp]arameter|[Vv]alue of|[Tt]he value of) )?"
+    r"(?P<name>[`'\"]?(?:--)?[A-Za-z][\w.-]{0,50}[`'\"]?(?: (?!must|should|has|needs|is|was)[a-z][\w-]{1,20}){0,4})"
+    rf"(?: ?=? ?\(?(?P<value>{NUMBER})\)?)? (?:must|should|has to|needs to)(?: all| always)? be (?:an? )?"
+)
+BOUNDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (lazy_re(BOUNDED + words), told)
+    for words, told in (
+        (rf"(?:(?:an )?(?:int\w*|float|number) )?(?:between (?P<low>{NUMBER}) and (?P<high>{NUMBER})\b|"
+         rf"(?:with)?in (?:the )?(?:range|interval)?(?: of)? ?[\[(]{NUMBER}, ?{NUMBER}[\])])",
+         "{span}"),
+        (rf"(?:at least|>=|{MORE} than or equal to|no {LESS} than) ?(?P<low>{NUMBER})(?![\w.]*\d)", "{low} or more"),
+        (rf"(?:at most|<=|{LESS} than or equal to|no {MORE} than) ?(?P<high>{NUMBER})(?![\w.]*\d)", "{high} or less"),
+        (rf"(?:strictly )?(?:{MORE} than|>) ?(?P<low>{NUMBER})(?![\w.]*\d)", "more than {low}"),
+        (rf"(?:strictly )?(?:{LESS} than|<) ?(?P<high>{NUMBER})(?![\w.]*\d)", "less than {high}"),
+        (r"(?:strictly )?positive\b", "more than 0"),
+        (r"non-?negative\b", "0 or more"),
+        (r"(?P<low>odd|even)\b", "an {low} number"),
+        (r"power of (?:2|two)\b", "a power of 2 (8, 16, 32, ...)"),
+        (rf"(?:divisible by|(?:a )?multiple of) (?P<low>{NUMBER})(?![\w.]*\d)", "a multiple of {low}"),
+    )
+)  # fmt: skip
+"""What is demanded of one that is named, by a number that the message gives."""
+GIVEN = lazy_re(rf"(?i)\b(?:got|received|found|given|is|was|it is|but is)\b:? ?[`'\"]?(?P<value>{NUMBER})(?![\w.]*\d)")
+WHEN = lazy_re(r"(?i)\b(?P<when>(?:when|if|for|with) [^,;:.\n]{4,80}?)(?:,|;|$| but\b| got\b)")
+TOO_FEW = lazy_re(
+    r"(?i)\b(?:requested|requesting|asked for|needs?|requires?|wants?|specified) (?:for )?(?P<wanted>\d{1,6}) "
+    r"(?P<what>[A-Za-z][\w-]{1,20}(?: (?!but|only|and|are|is)[a-z]{2,15})?)\b"
+    r"[^\n\d]{0,40}?\b(?:only|have|has|found|got|there (?:is|are))\b"
+    r"[^\n\d]{0,20}(?P<has>\d{1,6})(?![\w.]*\d)"
+)
+DIVIDES = lazy_re(r"\b(?:does not|doesn't|must|should|has to)(?: evenly)? divide\b")
+
+
 class Side(NamedTuple):
     name: str
     value: int
@@ -71,11 +107,39 @@ def required(clause: str) -> str:
         return ""
     if (product := PRODUCT.search(kept)) and (told := _product(product)):
         return told
-    for form, tell in ((DIVISIBLE, _divisible), (AT_MOST, _at_most), (AT_LEAST, _at_least)):
+    forms = ((DIVISIBLE, _divisible), (DIVIDES, _divides), (AT_MOST, _at_most), (AT_LEAST, _at_least))
+    for form, tell in forms:
         at = form.search(kept)
         if at is not None and (sides := _sides(kept, at)) and (told := tell(*sides)):
             return told
+    return _too_few(kept) or _bounded(kept)
+
+
+def _too_few(text: str) -> str:
+    match = TOO_FEW.search(text)
+    if match is None or int(match["wanted"]) <= int(match["has"]):
+        return ""
+    return f"Ask for {match['has']} {match['what']} or fewer, or give the job {match['wanted']}"
+
+
+def _bounded(text: str) -> str:
+    """num_beams must be at least 2 when ..., got 1."""
+    for form, told in BOUNDS:
+        if (match := form.search(text)) is None:
+            continue
+        values = {name: value for name, value in match.groupdict().items() if value}
+        values["span"] = f"a value {match[0].rpartition(' be ')[2]}"
+        name, behind = values["name"].strip("`'\""), text[match.end() :]
+        given = GIVEN.search(behind)
+        value = given["value"] if given else values.get("value", "")
+        when = WHEN.search(behind)
+        without = f", or do without what asks for that ({when['when']})" if when else ""
+        return f"Set {name} to {told.format_map(values)}{f' (it is {value})' if value else ''}{without}"
     return ""
+
+
+def _divides(one: Side, other: Side) -> str:
+    return _divisible(other, one)
 
 
 def _product(match: re.Match[str]) -> str:
@@ -145,6 +209,13 @@ def _at_most(one: Side, other: Side) -> str:
 def _at_least(one: Side, other: Side) -> str:
     if one.value >= other.value:
         return ""
+    if OF_VOCABULARY.search(one.name) and OF_TOKENS.search(other.name):
+        rows = other.value + bool(re.search(r"(?i)\b(?:id|index)\b", other.name))
+        return (
+            f"The model has {one.value} rows for tokens, and the tokenizer or the data {rows}: take the tokenizer that "
+            f"belongs to the model, or give the model more rows (resize_token_embeddings({rows}); a vocabulary of as "
+            "many where it is trained from the start)"
+        )
     ways = [f"raise {one.name} to {other.value} or more"] if not OF_MODEL.search(one.name) else []
     ways.append(f"lower {other.name} to {one.value} or less")
     return f"{one.value} is less than {other.value}: {', or '.join(ways)}"

@@ -262,9 +262,16 @@ def caller(type_name: str, message: str, raised_in: str, code: str = "") -> str:
     return match["package"]
 
 
-def by_code(type_name: str, message: str, code: str) -> tuple[str, dict[str, str]] | None:
-    """The variant of the cause program-error that shows the source line, and its values."""
+NO_ATTRIBUTE = lazy_re(r"^'(?P<owner>\w{1,60})' object has no attribute '(?P<name>\w{1,80})'")
+
+
+def by_code(type_name: str, message: str, code: str, source: str = "") -> tuple[str, dict[str, str]] | None:
+    """The variant of the cause program-error that shows the source line, and its values. `source`: of the innermost
+    line of the program's own."""
     name, first = type_name.rpartition(".")[2], message.partition("\n")[0].strip()
+    match = NO_ATTRIBUTE.search(first) if name == "AttributeError" else None
+    if match and re.search(rf"\bself\.{match['name']}\b(?! ?=[^=])", source):
+        return "own-attribute", {**match.groupdict(), "code": source}
     if not code:
         return None
     if name == "AssertionError" and not first and code.startswith("assert"):

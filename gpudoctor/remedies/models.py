@@ -5,6 +5,36 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "no-rows-left",
+        words=r"Invalid key: \d+ is out of bounds for size 0",
+        fix=(
+            "The data set has no rows left. Under a Trainer that mostly means that none of its columns has a name that "
+            "the model's forward takes, and all were dropped: name the columns as forward does (input_ids, labels), or "
+            "set remove_unused_columns=False; else a filter, split or file before it left nothing (print len)."
+        ),
+        kind="data",
+        source="datasets/formatting/formatting.py (_check_valid_index_key); transformers/trainer.py "
+        "(_remove_unused_columns)",
+        sample="IndexError: Invalid key: 31 is out of bounds for size 0",
+        counter="IndexError: Invalid key: 31 is out of bounds for size 20",
+    ),
+    Remedy(
+        "folder-or-hub-name",
+        words=r"Can't load (?P<what>(?:the )?[a-z][a-z ]{2,40}?)(?: (?:for|of))? '(?P<name>[^'\n]{1,200})'\. If you",
+        fix=(
+            "{name} gives no {what}: where it is a folder (from where the job was started), that lacks the files, as "
+            "a checkpoint does that was saved without them: save them beside it (tokenizer.save_pretrained, "
+            "processor.save_pretrained), or name the base model for the {what}. Where it is a name on the Hub: compare "
+            "its spelling, log in where it is gated, and fetch it before the job where the node has no network."
+        ),
+        kind="file-missing",
+        blame="user",
+        source="transformers/tokenization_utils_base.py, configuration_utils.py, image_processing_base.py",
+        sample="OSError: Can't load tokenizer for './out/final'. If you were trying to load it from "
+        "'https://huggingface.co/models', make sure you don't have a local directory with the same name.",
+        counter="OSError: /w/out is not a local folder and is not a valid model identifier",
+    ),
+    Remedy(
         "deepspeed-batch",
         words=r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size\s?"
         r"(?P<total>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* (?P<world>\d+)",
