@@ -93,3 +93,31 @@ def test_a_checkpoint_that_is_read_was_not_removed_by_another_rank() -> None:
     told, other = (explain(["-"], stdin=io.BytesIO(log.encode())).causes[0] for log in (read, removed))
     assert told.cause == "program-error" and told.kind == "file-missing" and "barrier" not in told.fix.text
     assert other.cause == "checkpoint-race"
+
+
+def test_a_module_of_the_programs_own_folders_is_not_fetched_from_an_index() -> None:
+    log = (
+        "Traceback (most recent call last):\n"
+        '  File "/home/u/sonar/sonar/eval/run.py", line 3, in <module>\n'
+        "    from sonar.nets import conv\n"
+        "ModuleNotFoundError: No module named 'sonar'\n"
+    )
+    own = explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].fix
+    other = explain(
+        ["-"], stdin=io.BytesIO(log.replace("sonar.nets", "einops").replace("'sonar'", "'einops'").encode())
+    )
+    assert "pip install sonar" not in own.text and own.commands[0] == "export PYTHONPATH=/home/u/sonar"
+    assert "Install einops" in other.causes[0].fix.text
+
+
+def test_an_attribute_of_the_programs_own_class_is_no_matter_of_releases() -> None:
+    log = (
+        "Traceback (most recent call last):\n"
+        '  File "/w/net.py", line 33, in forward\n'
+        "    x = x * self.scale\n"
+        '  File "/opt/v/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1695, in __getattr__\n'
+        "    raise AttributeError(\n"
+        "AttributeError: 'Head' object has no attribute 'scale'\n"
+    )
+    cause = explain(["-"], stdin=io.BytesIO(log.encode())).causes[0]
+    assert cause.kind == "argument" and "__init__" in cause.fix.text

@@ -20,6 +20,13 @@ from gpudoctor.explain.requirements import required
         ("max_len (4096) is larger than the limit of 2048", "lower max_len to 2048 or less"),
         ("max_tokens (2048) is smaller than max_len (8192)", "raise max_tokens to 8192 or more"),
         ("vocab must be divisible by 8, but got vocab=50257 and tp=8", "set vocab to 50256 or 50264"),
+        ("num_beams must be at least 2 when using groups, got 1", "Set num_beams to 2 or more (it is 1)"),
+        ("top_p should be in (0, 1], got 1.5", "Set top_p to a value in (0, 1] (it is 1.5)"),
+        ("dropout probability has to be between 0 and 1, but got 10", "to a value between 0 and 1 (it is 10)"),
+        ("temperature must be strictly positive", "Set temperature to more than 0"),
+        ("Requested 4 GPUs but only 2 are available", "Ask for 2 GPUs or fewer, or give the job 4"),
+        ("pp_size=3 does not divide num_layers=32", "set pp_size to 2 or 4"),
+        ("vocab size 32000 is less than the largest token id 32003", "resize_token_embeddings(32004)"),
     ],
 )
 def test_what_either_would_have_to_be(clause: str, shown: str) -> None:
@@ -35,6 +42,8 @@ def test_what_either_would_have_to_be(clause: str, shown: str) -> None:
         "The size of tensor a (200) must match the size of tensor b (5)",
         "index 7 is larger than 5",
         "steps (10) is larger than warmup (20)",
+        "Requested 2 GPUs, and 4 are available",
+        "the file must be in the folder of the project",
     ],
 )
 def test_what_holds_or_is_of_no_two_numbers(clause: str) -> None:

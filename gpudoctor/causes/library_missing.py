@@ -21,8 +21,8 @@ TOLD = {
     ),
     "own-module": (
         "{name} is a folder or file of the program itself, and Python does not look there: start it in the program's "
-        "folder (python -m), put that into PYTHONPATH, or pip install -e it; another package of this name that is "
-        "installed is in its way."
+        "folder (python -m), put that into PYTHONPATH, or pip install -e it; where a package of this name is "
+        "installed, that hides it."
     ),
     "packages": (
         "Ask for a version that there is for this Python and platform; the message lists those that there are."

@@ -33,6 +33,7 @@ CAUSE = Cause(
         "fork": Judged("argument", "program", "after a fix"),
         "pickle": Judged("argument", "program", "after a fix"),
         "main-guard": Judged("argument", "program", "after a fix"),
+        "own-attribute": Judged("argument", "program", "after a fix"),
         "cpu-tensor": Judged("argument", "program", "after a fix"),
         **dict.fromkeys(("no-program", "program-to-start"), Judged("file-missing", "environment", "after a fix")),
         **dict.fromkeys(("twice", "no-setting"), Judged("config", "user", "after a fix")),

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from gpudoctor.cause import Fix, Judged
 from gpudoctor.causes import CAUSES
+from gpudoctor.command import command
 from gpudoctor.explain.advised import advice
 from gpudoctor.explain.beside import COMMAND
 from gpudoctor.explain.classes import cause_of, variant_of
@@ -27,6 +28,7 @@ from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.sizes_of_states import of_sizes
 from gpudoctor.explain.state_tables import IN_ITS_LOG
 from gpudoctor.explain.stated import stated
+from gpudoctor.explain.things import own_module
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import unprefixed
@@ -191,6 +193,9 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
     installs = cause.cause == "library-missing" and cause.fix.text.startswith("Install ")
+    if installs and (own := own_module(cause.summary, texts_of(ends))):
+        lines = (line,) if (line := command("export PYTHONPATH={:path}", own["folder"])) else ()
+        return structs.replace(cause, fix=CAUSES[cause.cause].remedy("own-module", *lines, **own))
     if installs and OF_PIP.search("\n".join(texts_of(ends))):
         known = remedy_for("", f"Getting requirements to build wheel\n{cause.evidence[0].text}")
         return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause

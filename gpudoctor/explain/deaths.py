@@ -179,6 +179,10 @@ SAYS_NO_MORE = (
 came is likely, so that trouble before it counts."""
 
 
+KNOWN_BY_PLACE = ("own-attribute", "no-variable")
+"""What the place tells surer than the type or the words."""
+
+
 def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[Candidate]:
     """An error of the program itself that ended a rank."""
     errors = []
@@ -207,6 +211,8 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             code=error.code,
             source=error.source,
         )
+        if variant in KNOWN_BY_PLACE:
+            judged = CAUSES[cause].judge(variant)
         if cause == "program-error" and rank is not None and is_removed_by_another(error):
             cause, variant, judged = "checkpoint-race", "gone", CAUSES["checkpoint-race"].judge("gone")
         told = failed and not (judged.kind in OF_LOOSE_WORDS and variant in SAYS_NO_MORE)

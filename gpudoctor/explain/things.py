@@ -5,6 +5,7 @@ Asked in order, by the path alone: what makes files of that name is told by thei
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.causes.program_error import MOUNTED
@@ -130,4 +131,25 @@ def is_removed(raised_by: str, code: str) -> bool:
     return REMOVES.match(raised_by) is not None or REMOVING.search(code) is not None
 
 
-__all__ = ["about", "is_removed", "thing_of"]
+IS_NOT_INSTALLED = lazy_re(r"^the module (?P<top>[A-Za-z]\w{0,60})[\w.]{0,200} is not installed")
+FRAME_FILE = lazy_re(r"\bFile \"(?P<file>/[^\"\n]{1,400})\"")
+
+
+def own_module(summary: str, texts: Sequence[str]) -> dict[str, str]:
+    """Values for a module that lies in the folders from which the program itself runs; empty: it is no such one.
+    `summary`: that tells which is missing; `texts`: lines of the log, with the frames."""
+    match = IS_NOT_INSTALLED.search(summary)
+    if match is None:
+        return {}
+    for found in (found for text in texts for found in FRAME_FILE.finditer(text)):
+        *folders, file = found["file"].split("/")
+        if {"site-packages", "dist-packages"} & {*folders} or any(part.startswith("python3") for part in folders):
+            continue
+        at = len(folders) - 1 - folders[::-1].index(match["top"]) if match["top"] in folders else 0
+        at = len(folders) if file == f"{match['top']}.py" else at
+        if at:
+            return {"name": match["top"], "folder": "/".join(folders[:at]) or "/"}
+    return {}
+
+
+__all__ = ["about", "is_removed", "own_module", "thing_of"]
