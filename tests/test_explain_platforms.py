@@ -121,3 +121,29 @@ def test_an_attribute_of_the_programs_own_class_is_no_matter_of_releases() -> No
     )
     cause = explain(["-"], stdin=io.BytesIO(log.encode())).causes[0]
     assert cause.kind == "argument" and "__init__" in cause.fix.text
+
+
+@pytest.mark.parametrize(
+    ("log", "told", "untrue"),
+    [
+        ("IsADirectoryError: [Errno 21] Is a directory: '/data/ckpt'", "is a folder", "is not there"),
+        ("NotADirectoryError: [Errno 20] Not a directory: '/data/a.tar/b'", "is a file", "is not there"),
+        ("PermissionError: [Errno 13] Permission denied: '/dev/nvidia0'", "group", "NFS"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'", "ffmpeg is a package", "put it there"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/run/a.sock'", "start that daemon", "put it there"),
+        (
+            "ImportError: cannot import name 'build' from 'models.net' (/w/models/net.py)",
+            "a file of the program's own",
+            "Install",
+        ),
+        (
+            "OSError: ./build/libroi.so: cannot open shared object file: No such file or directory",
+            "compiled from the sources",
+            "apt-file",
+        ),
+        ("ModuleNotFoundError: No module named 'utils.a'; 'utils' is not a package", "a single file", "Install"),
+    ],
+)
+def test_what_is_done_is_what_such_a_thing_wants(log: str, told: str, untrue: str) -> None:
+    fix = fix_of(f"Traceback (most recent call last):\n{log}\n")
+    assert told in fix and untrue not in fix

@@ -24,6 +24,22 @@ TOLD = {
         "folder (python -m), put that into PYTHONPATH, or pip install -e it; where a package of this name is "
         "installed, that hides it."
     ),
+    "own-name": (
+        "{file} is a file of the program's own, and {module} has no {name} in it: compare the spelling, and take "
+        "script "
+        "and file from one state of the project (a branch, a release). Where two files import each other, {name} was "
+        "not made yet: import it where it is used. Where another {module} is meant, this file hides it: rename it."
+    ),
+    "own-library": (
+        "{path} is compiled from the sources of the project, or copied there, and it is not: build it as the project "
+        "says (setup.py build_ext --inplace, make, cmake) on that node or in the image, or name the path that it has."
+    ),
+    "no-package": (
+        "Python has found a single file where the folder is meant that holds {module}: print the __file__ of what "
+        "stands "
+        "before the last dot, and rename that file, uninstall its package, or put the parent of the folder before it "
+        "on PYTHONPATH."
+    ),
     "packages": (
         "Ask for a version that there is for this Python and platform; the message lists those that there are."
     ),

@@ -123,6 +123,23 @@ CAUSE = Cause(
             "behind it."
         ),
         "path": ("{path} is not there, as the node of {who} sees it{place}: {how}{where}.{told}"),
+        "is-folder": (
+            "{path} is a folder{place}, and a file is wanted: name the file in it (ls), or hand the folder to what "
+            "reads "
+            "folders."
+        ),
+        "no-folder": (
+            "A part of {path} is a file{place}, and a folder is wanted: unpack it where it is an archive, name another "
+            "folder where a file has taken that name, or correct the path."
+        ),
+        "device-denied": (
+            "{path} is a device of {device}, which this user may not open{place}: have the user put into the group "
+            "that "
+            "may (ls -l {path}; mostly video, render or rdma), and have it handed in, and not only mounted, where it "
+            "is "
+            "a container (docker: --device={path}, or --gpus; Kubernetes: the device plugin's resource); a scheduler "
+            "closes the devices that a job has not asked for."
+        ),
         "pattern": (
             "No file fits {pattern}, as the node of {who} sees it{place}: list that folder there (ls), and correct the "
             "folder, the ending or the depth (** for folders below) of the pattern.{where}"

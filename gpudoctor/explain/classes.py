@@ -269,6 +269,14 @@ NAMED = lazy_re(
 OF_LOADER = lazy_re(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
 
 
+OWN_NAME = lazy_re(
+    r"cannot import name '(?P<name>\w{1,80})' from (?:partially initialized module )?'(?P<module>[\w.]{1,120})' "
+    r"(?:\(most likely due to a circular import\) )?"
+    r"\((?P<file>(?![^)\n]{0,300}(?:-packages|/lib/python3))/[^)\n]{1,300})\)"
+)
+"""Of a file that no installation has brought."""
+
+
 def cause_of(judged: Judged) -> str:
     """The id of what an exception or an error's text of this class tells."""
     return OF_CLASS.get(judged.kind, "program-error")
@@ -303,6 +311,8 @@ def variant_of(
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (shared := library_fix(message)):
         return shared
+    if cause == "library-missing" and (match := OWN_NAME.search(message)):
+        return "own-name", match.groupdict()
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
     if cause == "gpu-program-fault" and "_STATUS_" in message:

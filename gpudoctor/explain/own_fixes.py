@@ -240,6 +240,9 @@ def library_fix(message: str) -> tuple[str, dict[str, str]] | None:
     match = SHARED_OBJECT.search(message)
     if match is None:
         return None
+    path = message[: match.end("library")].rpartition(" ")[2].strip("'\"")
+    if "/" in path and not path.startswith(("/usr/", "/lib", "/opt/")) and "-packages/" not in path:
+        return "own-library", {"path": path}
     variant, values = by_values("library-missing", "shared", match.groupdict())
     return variant, {**match.groupdict(), **values}
 
@@ -342,6 +345,7 @@ BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"\bXid \S{1,30}: 13, "), "xid-13"),
         (lazy_re(r"\bXid \S{1,30}: 31, "), "xid-31"),
     ),
+    ("library-missing", ""): ((lazy_re(r"; '[\w.]{1,80}' is not a package"), "no-package"),),
     ("disk-full", "evicted"): ((lazy_re(r"node was low on resource"), "evicted-node"),),
     ("firewall-ephemeral-ports", ""): (
         (lazy_re(r"(?i)connection refused"), "refused"),

@@ -142,6 +142,11 @@ NO_FILE_FITS = lazy_re(
 """Of a pattern with * that no file fits."""
 NO_LIST = lazy_re(r"(?i)\brange\b|\binterval\b|\[type=|\b(?:only|most|exactly) one of\b")
 """A span of numbers, pydantic's kind of refusal, and options of which one may be given."""
+OF_ANOTHER_KIND = (
+    (lazy_re(r"(?i)\bis a directory\b|\[Errno 21\]"), "is-folder"),
+    (lazy_re(r"(?i)(?<!or )\bnot a directory\b|\[Errno 20\]"), "no-folder"),
+)
+"""EISDIR and ENOTDIR: it is there, and not what is wanted."""
 IS_THERE = lazy_re(r"(?i)\b(?:already exists?|file exists|exists without|is not empty)\b")
 RAISED_AT = lazy_re(r"\s{0,4}\(at /\S{1,200}:\d{1,6}\)\s*$")
 """Paddle's, of its own source."""
@@ -297,6 +302,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     if kind == "file-missing" and (path := refused_path(message)) and IS_THERE.search(message):
         return "exists", {"path": path}
     if kind == "file-missing" and (path := refused_path(message)):
+        if of_kind := next((variant for words, variant in OF_ANOTHER_KIND if words.search(message)), ""):
+            return of_kind, {"path": path}
         if path.endswith("/bin/nvcc"):
             return "no-toolkit", {}
         if device := device_of(path):
@@ -310,6 +317,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     if kind in ("file-missing", "data") and (match := NO_FILE_FITS.search(message[:MOST])):
         return "pattern", {"pattern": match["pattern"], "where": MOUNTED}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
+    if path and kind == "permission" and (device := device_of(path)):
+        return "device-denied", {"path": path, "device": device}
     if path and (how := setting_of(path)) and (kind != "storage" or "tale" in message):
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
     match = ALLOWED.search(message[:MOST])

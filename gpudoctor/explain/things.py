@@ -113,6 +113,8 @@ def thing_of(path: str) -> NamedThing:
 def about(path: str) -> str:
     """What is to be done where it is not there."""
     thing = thing_of(path)
+    if thing.how == OF_ITS_FOLDER and path.startswith("/"):
+        thing = OF_ANY
     found = thing.words.search(path)
     values = found.groupdict() if found else {}
     if thing.kind == "program" and (how := command_fix(values["name"])[1].get("how", "")):

@@ -136,8 +136,10 @@ def of_call(type_name: str, message: str, raised_in: str, code: str = "") -> tup
         return "missing-number", {"key": first, "code": code}
     if name == "AttributeError" and (match := NO_SETTING.search(first)):
         return "no-setting", match.groupdict()
-    if name == "FileNotFoundError" and STARTS.search(raised_in) and (match := PROGRAM.search(first)):
+    if name == "FileNotFoundError" and (match := PROGRAM.search(first)):
         how = command_fix(match["name"])[1].get("how", "")
+        if not (STARTS.search(raised_in) or (how and not raised_in)):
+            return None
         return "program-to-start", {"how": how or PUT_THERE.format(name=match["name"])}
     if name != "TypeError":
         return None

@@ -10,6 +10,19 @@ ENTRIES = (
 LFS = (command("git lfs install"), command("git lfs pull"))
 REMEDIES = (
     Remedy(
+        "no-folder-to-save",
+        words=r"Parent directory (?P<folder>[^\n]{1,300}?) does not exist",
+        fix=(
+            "torch.save makes no folders, and {folder} is not there: os.makedirs('{folder}', exist_ok=True) before it, "
+            "or correct the path of what is saved (a relative one starts at the folder that the job was started in)."
+        ),
+        kind="file-missing",
+        blame="program",
+        source="torch caffe2/serialize/inline_container.cc",
+        sample="RuntimeError: Parent directory ckpts/run7 does not exist.",
+        counter="RuntimeError: File ckpts/run7 cannot be opened.",
+    ),
+    Remedy(
         "no-such-entry",
         words=rf"^'(?P<name>{ENTRIES})'$",
         types=("KeyError",),
