@@ -148,9 +148,7 @@ def explain(
             trouble = () if _decided(concluded) else untold
         if concluded.causes:
             first = narrowed(beside(said_before(concluded.causes[0], facts, ends), ends), ends)
-            log = texts_of(ends)
-            causes = tuple(of_what_ran(cause, log) for cause in (first, *concluded.causes[1:]))
-            concluded = structs.replace(concluded, causes=causes)
+            concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
@@ -175,6 +173,8 @@ def explain(
         if concluded.causes:
             causes = (refitted(concluded.causes[0], kind), *concluded.causes[1:])
             concluded = structs.replace(concluded, causes=causes)
+    log = texts_of(ends)
+    concluded = structs.replace(concluded, causes=tuple(of_what_ran(cause, log) for cause in concluded.causes))
     restart = judged.restart if judged else "not decided"
     answer = Explanation(
         kind=judged.kind if judged else None,
@@ -188,7 +188,7 @@ def explain(
         well=not known and not trouble and course in WELL,
         causes=concluded.causes,
         unknown=concluded.unknown,
-        advice=on_platforms(undecided_fix(concluded, trouble, ends, judged), platforms_of("\n".join(texts_of(ends))))
+        advice=on_platforms(undecided_fix(concluded, trouble, ends, judged), platforms_of("\n".join(log)))
         if undecided
         else "",
         consequences=concluded.consequences,
@@ -200,7 +200,7 @@ def explain(
         unreadable=unreadable,
     )
     if typed and not facts.begun and all(found.bytes < TAIL and len(found.course.end) < MOST_END for found in scans):
-        answer = without_unspoken(answer, texts_of(ends))
+        answer = without_unspoken(answer, log)
     answer = as_given(answer, {found.file: found.straight for found in scans if found.straight})
     if interrupted:
         raise Interrupted(answer)
