@@ -11,7 +11,6 @@ MOUNTED = (
     "bring; pyxis: the container has only what --container-mounts=HOST:CONTAINER mounts; apptainer: the container has "
     "only what --bind HOST:CONTAINER mounts]"
 )
-"""Of what a user has on the host."""
 CAUSE = Cause(
     id="program-error",
     title="the program failed",
@@ -30,13 +29,15 @@ CAUSE = Cause(
         "disk-full": Judged("disk-full", "node", "after a fix"),
         "diverged": Judged("nan", "program", "after a fix"),
         "worker": Judged("data", "program", "after a fix"),
-        "fork": Judged("argument", "program", "after a fix"),
-        "pickle": Judged("argument", "program", "after a fix"),
-        "main-guard": Judged("argument", "program", "after a fix"),
-        "own-attribute": Judged("argument", "program", "after a fix"),
-        "cpu-tensor": Judged("argument", "program", "after a fix"),
         **dict.fromkeys(("no-program", "program-to-start"), Judged("file-missing", "environment", "after a fix")),
         **dict.fromkeys(("twice", "no-setting"), Judged("config", "user", "after a fix")),
+        **dict.fromkeys(
+            (
+                *("fork", "pickle", "main-guard", "own-attribute", "cpu-tensor", "cuda-call", "nccl-call"),
+                *("two-devices", "two-devices-line", "two-devices-of-a-rank"),
+            ),
+            Judged("argument", "program", "after a fix"),
+        ),
         "processors": Judged("limits", "user", "after a fix"),
         **dict.fromkeys(("options", "no-variable", "manifest", "hydra"), Judged("config", "user", "after a fix")),
         **dict.fromkeys(
@@ -46,11 +47,6 @@ CAUSE = Cause(
         "longer-than-positions": Judged("data", "program", "after a fix"),
         "threads": Judged("limits", "environment", "after a fix"),
         "data-parallel": Judged("device-ordinal", "program", "after a fix"),
-        "two-devices": Judged("argument", "program", "after a fix"),
-        "two-devices-line": Judged("argument", "program", "after a fix"),
-        "two-devices-of-a-rank": Judged("argument", "program", "after a fix"),
-        "cuda-call": Judged("argument", "program", "after a fix"),
-        "nccl-call": Judged("argument", "program", "after a fix"),
         "folder-missing": Judged("file-missing", "user", "after a fix"),
         "chdir": Judged("file-missing", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),

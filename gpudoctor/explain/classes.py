@@ -53,6 +53,7 @@ from gpudoctor.explain.plain_fixes import (
 from gpudoctor.explain.releases_apart import of_releases
 from gpudoctor.explain.service_statuses import OF_SERVICE_TYPE, judged_service
 from gpudoctor.explain.statuses import judged_status
+from gpudoctor.explain.things import name_of_own_file
 from gpudoctor.explain.told_by_place import (
     HANDED_ON,
     by_code,
@@ -269,14 +270,6 @@ NAMED = lazy_re(
 OF_LOADER = lazy_re(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
 
 
-OWN_NAME = lazy_re(
-    r"cannot import name '(?P<name>\w{1,80})' from (?:partially initialized module )?'(?P<module>[\w.]{1,120})' "
-    r"(?:\(most likely due to a circular import\) )?"
-    r"\((?P<file>(?![^)\n]{0,300}(?:-packages|/lib/python3))/[^)\n]{1,300})\)"
-)
-"""Of a file that no installation has brought."""
-
-
 def cause_of(judged: Judged) -> str:
     """The id of what an exception or an error's text of this class tells."""
     return OF_CLASS.get(judged.kind, "program-error")
@@ -298,9 +291,7 @@ def variant_of(
     empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `raised_by`, `code`:
     file, function and source of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
-    message = (
-        message.partition("\n")[0] if type_name.endswith("KeyError") else OTHERS_LINE.split(message, maxsplit=1)[0]
-    )
+    message = message.partition("\n")[0] if type_name.endswith("KeyError") else OTHERS_LINE.split(message, 1)[0]
     if cause == "program-error" and (of_place := by_library_code(type_name, message, raised_in, code)):
         return of_place, {}
     if remedied and remedied[0].id == OF_A_TABLE and code and not OF_PANDAS.search(raised_in):
@@ -309,10 +300,8 @@ def variant_of(
     known = of_releases(type_name, message, raised_in) if asks else None
     if remedied and known is None and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
-    if cause == "library-missing" and (shared := library_fix(message)):
-        return shared
-    if cause == "library-missing" and (match := OWN_NAME.search(message)):
-        return "own-name", match.groupdict()
+    if cause == "library-missing" and (named := library_fix(message) or name_of_own_file(message)):
+        return named
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
     if cause == "gpu-program-fault" and "_STATUS_" in message:

@@ -154,4 +154,19 @@ def own_module(summary: str, texts: Sequence[str]) -> dict[str, str]:
     return {}
 
 
-__all__ = ["about", "is_removed", "own_module", "thing_of"]
+OWN_NAME = lazy_re(
+    r"cannot import name '(?P<name>\w{1,80})' from (?:partially initialized module )?'(?P<module>[\w.]{1,120})' "
+    r"(?:\(most likely due to a circular import\) )?"
+    r"\((?P<file>(?![^)\n]{0,300}(?:-packages|/lib/python3))/[^)\n]{1,300})\)"
+)
+"""Of a file that no installation has brought."""
+
+
+def name_of_own_file(message: str) -> tuple[str, dict[str, str]] | None:
+    """The variant of the cause library-missing for a name that an import asks of a file of the program's own, and its
+    values."""
+    match = OWN_NAME.search(message)
+    return ("own-name", match.groupdict()) if match else None
+
+
+__all__ = ["about", "is_removed", "name_of_own_file", "own_module", "thing_of"]
