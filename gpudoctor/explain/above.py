@@ -194,8 +194,9 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
     installs = cause.cause == "library-missing" and cause.fix.text.startswith("Install ")
     if installs and (own := own_module(cause.summary, texts_of(ends))):
-        lines = (line,) if (line := command("export PYTHONPATH={:path}", own["folder"])) else ()
-        return structs.replace(cause, fix=CAUSES[cause.cause].remedy("own-module", *lines, **own))
+        export = command("export PYTHONPATH={:path}", own["folder"])
+        fix = CAUSES[cause.cause].remedy("own-module", *((export,) if export else ()), **own)
+        return structs.replace(cause, fix=fix)
     if installs and OF_PIP.search("\n".join(texts_of(ends))):
         known = remedy_for("", f"Getting requirements to build wheel\n{cause.evidence[0].text}")
         return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause
