@@ -73,6 +73,19 @@ CASES = {
         "V16", "CKPT=${CKPT}\ntorchrun --standalone fit.py --load $CKPT\n",
         "#!/bin/bash\nload() {\n  local CKPT=/data/a\n}\ntorchrun --standalone fit.py --load $CKPT\n",
     ),
+    "what is looked for has a choice in it": (
+        "Q47", _CHECKED.format("", "> /dev/null").replace("step 2", "step (2|3)"),
+        _CHECKED.format("", "").replace("step 2", "step (2|3)"),
+    ),
+    "a gap at whose end a comment goes on": (
+        "Q41",
+        "#!/bin/bash\nDATA=<PATH_OF_DATA> \\\n    (e.g., /data/a)\ntorchrun --standalone fit.py --data ${DATA}\n",
+        "#!/bin/bash\nDATA=/data/a \\\n  torchrun --standalone fit.py --data ${DATA}\n",
+    ),
+    "data are prepared on all processors": (
+        "G17", "torchrun --standalone --nproc-per-node=75 tools/preprocess_data.py\n",
+        "torchrun --standalone --nproc-per-node=75 tools/fit.py\n",
+    ),
     "a file that Makefiles include": ("Q13", _SETTINGS.format("FLAGS"), "FLAGS =\nmpirun -np 4 python fit.py\n"),
     "a version of Python is no Python": (
         "K05", "docker run --gpus all --rm wheels:cu12 ${PYTHON_VERSION} cuda main\n",

@@ -337,7 +337,7 @@ def dp_with_half_precision(job: LintJob) -> Iterator[LintFinding]:
     flag = next(
         (word for launch in job.launches for word in launch.script_words if word.shown in ("--fp16", "--half")), None
     )
-    by_hand = ".half()" in job.text  # the flag asks for what the program does itself
+    by_hand = re.search(r"\.half\(\)|\bapex\b", job.text) is not None  # the flag asks for what the program does itself
     for call in job.trainers:
         if call.name != "DataParallel":
             continue

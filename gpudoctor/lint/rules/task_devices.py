@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.launcher.programs import trains
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.model import Invocation, LintJob, Span
@@ -84,6 +85,8 @@ def more_ranks_than_a_machine_has(job: LintJob) -> Iterator[LintFinding]:
         return
     for launch in job.launches[: look.SIBLINGS]:
         count = processes.started(job, launch)
+        if launch.script is not None and not trains(launch.script, launch.module):
+            continue  # what prepares data has a rank for each processor
         if not look.traits(launch).a_node or processes.on_cpu(launch) or processes.gpus(job, launch) is not None:
             continue
         if isinstance(count.number, int) and count.number > _MOST and count.word is not None:

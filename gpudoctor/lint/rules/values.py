@@ -9,7 +9,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.edits import remove
-from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, SetVariable, Span, Word
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.program_arguments import is_parsing
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -102,8 +102,9 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
                     continue
                 same = (name for name in launch.invocation.settings if name.lower() == expansion.name.lower())
                 meant = nearest(expansion.name, known) or next(same, "")
-                if not meant or _carries(launch.invocation.settings.get(meant), expansion.name):
-                    continue
+                told = launch.invocation.settings.get(meant)
+                if not meant or (told is not None and expansion.name in {each.name for each in told.word.expansions}):
+                    continue  # `gpus=$1` of a function that is called with $GPUS: the one has what the other has
                 yield LintFinding(
                     span=option.span,
                     summary=f"{option.written} uses ${expansion.name}, which nothing sets;"
@@ -113,11 +114,6 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
                     fix=f"Write ${meant}, if that is meant; `set -u` in front of the script shows such names.",
                     edits=_renamed(job, expansion, meant),
                 )
-
-
-def _carries(setting: SetVariable | None, name: str) -> bool:
-    """`gpus=$1` of a function that is called with `$GPUS`: the one has what the other has."""
-    return setting is not None and any(each.name == name for each in setting.word.expansions)
 
 
 def _renamed(job: LintJob, expansion: Expansion, meant: str) -> tuple[Edit, ...]:

@@ -375,7 +375,8 @@ def value_before_its_own_command(job: LintJob) -> Iterator[LintFinding]:
                     continue
                 if invocation.within or expansion.default is not None or word.span.start <= setting.word.span.end:
                     continue
-                if "\n" in job.text[setting.word.span.end : invocation.words[0].span.start].replace("\\\n", ""):
+                between = job.text[setting.word.span.end : invocation.words[0].span.start]
+                if "\n" in between.replace("\\\n", "") or "=<" in job.text[setting.word.span.start - 2 :][:4]:
                     continue  # `DATA=<path of it>`: what bash refuses there is another rule's
                 yield LintFinding(
                     span=word.span,

@@ -22,7 +22,7 @@ _WORKS = lazy_re(
 )
 """What takes what the training has made."""
 
-_SEARCH = lazy_re(r"(?:[efz]|rip)?grep\b[^|;]*?(?:\s-\w*q|\s--(?:quiet|silent)|>[ \t]*/dev/null)")
+_SEARCH = lazy_re(r"(?:[efz]|rip)?grep\b[^\n]*?(?:\s-\w*q|\s--(?:quiet|silent)|>[ \t]*/dev/null)")
 """It prints nothing: what is asked is whether the line is there."""
 
 
