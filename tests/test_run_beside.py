@@ -2,15 +2,17 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from gpudoctor.run import attendant, beside as looks, unarmed
+from gpudoctor.run import attendant, beside as looks, relay, unarmed
 from gpudoctor.run.attendant import Attendant
 from tests.test_run import PATIENCE, words
 
@@ -96,6 +98,37 @@ def test_a_relay_that_is_started_anew_is_heard(monkeypatch: pytest.MonkeyPatch) 
         one.listen()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.thorough
+def test_what_a_job_says_goes_on_where_the_log_does_not_answer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / relay.HEAD)  # who writes into it waits, as at a mount whose server is gone
+    log = os.open(tmp_path / relay.HEAD, os.O_RDWR)
+    source, said = os.pipe()
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-I", "-S", str(Path(relay.__file__)), str(tmp_path), "4194304", str(theirs.fileno())]
+    process = subprocess.Popen(
+        [*command, f"{source}:1"], pass_fds=(source, theirs.fileno()), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        for descriptor in (source, theirs.detach()):
+            os.close(descriptor)
+        assert process.stdout is not None and ours.recv(1) == bytes([relay.READY])
+        text = b"".join(b"line %d of what the job says\n" % number for number in range(10_000))
+        writer = threading.Thread(target=lambda: (os.write(said, text), os.close(said)), daemon=True)
+        writer.start()
+        read = b""
+        while len(read) < len(text):
+            read += os.read(process.stdout.fileno(), 1 << 16)
+        assert read == text
+        ours.sendall(relay.FINISH)
+        ours.settimeout(PATIENCE)
+        assert ours.recv(1) == bytes([relay.LOG_ENDED])
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(log)
+        ours.close()
 
 
 SET = b"HOME=/root\0GPUDOCTOR_RUN_LOGS=/r\0"

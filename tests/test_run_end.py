@@ -213,6 +213,12 @@ def test_the_time_limit_of_slurm(tmp_path: Path) -> None:
             "time-limit",
         ),
         ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 DUE TO PREEMPTION ***", "preempted"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 DUE TO JOB REQUEUE ***", "preempted"),
+        (
+            "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 DUE TO NODE FAILURE, SEE SLURMCTLD "
+            "LOG FOR DETAILS ***",
+            "node-lost",
+        ),
         ("srun: error: *** STEP 7.0 CANCELLED AT 2026-11-27T02:22:50 DUE TO TIME LIMIT ***", "time-limit"),
         ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 ***", "cancelled"),
         ("slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-27T02:22:50 ***", None),

@@ -16,10 +16,17 @@ LIMIT_SECONDS = 2.0
 KERNEL = "kernel.log"
 """What the kernel said of the job, in the folder of a report."""
 SLURMS_WORD = lazy_re(
-    rb"\*\*\* (?:JOB|STEP) (\d{0,20})\S{0,20} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} DUE TO (TIME LIMIT|PREEMPTION) "
+    rb"\*\*\* (?:JOB|STEP) (\d{0,20})\S{0,20} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} DUE TO "
+    rb"(TIME LIMIT|PREEMPTION|JOB REQUEUE|NODE FAILURE)[ ,]"
     rb"|\*\*\* JOB (\d{0,20})\S{0,20} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} \*"
 )
-OF_SLURMS_WORD = {b"TIME LIMIT": "time-limit", b"PREEMPTION": "preempted", b"": "cancelled"}
+OF_SLURMS_WORD = {
+    b"TIME LIMIT": "time-limit",
+    b"PREEMPTION": "preempted",
+    b"JOB REQUEUE": "requeued",
+    b"NODE FAILURE": "node-lost",
+    b"": "cancelled",
+}
 """slurmstepd's (src/slurmd/slurmstepd/req.c) and srun's, which it writes before it sends the signal: into the output of
 a batch job, and to its step's srun. A step without a reason may be what srun itself ends, because a task has failed."""
 TAIL_BYTES, MOST_LOGS = 32 * 1024, 8
@@ -142,8 +149,8 @@ def asked_to_end(ended: RunEnded) -> SignalSeen | None:
 
 
 def by_slurm(ended: RunEnded, now: float) -> str:
-    """The cause, where SLURM has ended the job and says why; empty: it has not, or does not say. By the last lines that
-    were kept, at once: SLURM does not wait for a look (KillWait)."""
+    """The cause, or "requeued", where SLURM has ended the job and says why; empty: it has not, or does not say. By the
+    last lines that were kept, at once: SLURM does not wait for a look (KillWait)."""
     number = -ended.status if ended.status < 0 else ended.status - 128
     if number not in (*ASKED, signal.SIGKILL) and asked_to_end(ended) is None:
         return ""

@@ -19,6 +19,8 @@ for which no other node waits, it is stretched where others have the processors.
 BY_SLURM = {
     "time-limit": ("SLURM ended the job at its time limit", "as it is"),
     "preempted": ("SLURM ended the job for another one (preemption)", "as it is"),
+    "requeued": ("SLURM put the job back into its queue: its nodes were taken, or somebody asked for it", "as it is"),
+    "node-lost": ("SLURM ended the job because a node of it failed", "elsewhere"),
     "cancelled": ("SLURM cancelled the job, as scancel asks it to", "not decided"),
 }
 """With the restart verdict: what else is known of a cause takes longer to load than SLURM may give."""
@@ -28,6 +30,7 @@ def look_into(ended: RunEnded, until: Callable[[float], bool], *, is_awaited: bo
     """What the logs and the kernel tell. `until(seconds)` waits, and is true when somebody wants us gone."""
     if cause := by_slurm(ended, time.time()):
         what, again = BY_SLURM[cause]
+        cause = "preempted" if cause == "requeued" else cause
         lines = (f"cause: {what}, after {ended.seconds:.0f} s  [{cause}]", f"start it again: {again}")
         return EndTold(lines=lines, cause=cause, confidence=SEEN, restart=again)
     command = active.own_module("gpudoctor.run.after", msgspec.json.encode(ended).decode())

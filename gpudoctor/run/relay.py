@@ -34,26 +34,31 @@ LITTLE = 1 << 10
 MUCH, MUCH_OF_TERMINAL, FLOOD_SECONDS = 1 << 12, 1 << 11, 0.25
 """So much at a time is no line by itself: whoever writes it is not held up, for so long. A pseudo-terminal holds 4,095
 bytes, and then its writer waits."""
+ANSWER_SECONDS, LOOK_MS = 5.0, 1000
+"""The log's file system may be gone (a mount whose server is): who has waited for it for so long passes on without."""
 NOT_HEARD = ("SIGKILL", "SIGSTOP", "SIGCHLD", "SIGPIPE", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 IGNORED = ("SIGTTOU", "SIGTTIN", "SIGPIPE")
 """A process in the background may then write to a terminal whose `stty tostop` is set."""
 
 
 class BoundedLog:
-    """The first and the last megabytes of what was written, in whole lines. A full disk ends it, and nothing else."""
+    """The first and the last megabytes of what was written, in whole lines. A full disk ends it, and so does one that
+    does not answer; nothing else."""
 
     def __init__(self, folder: str, size: int) -> None:
         self._folder, self._size = folder, size
         self._lock = threading.Lock()
         self._file, self._room, self._which = -1, size, -1
         self._left_out = 0
-        self.failed = False
+        self.failed = self.given_up = False
         if folder:
             with contextlib.suppress(OSError):
                 self._file = os.open(os.path.join(folder, HEAD), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
                 self._room -= os.fstat(self._file).st_size
 
     def write(self, text: bytes) -> None:
+        if self.given_up:
+            return
         with self._lock:
             if self._file < 0 or not text:
                 return
@@ -81,6 +86,8 @@ class BoundedLog:
 
     def end(self) -> None:
         """One file of all that was kept."""
+        if self.given_up:
+            return
         with self._lock:
             self._close()
             if self._which < 0:
@@ -109,6 +116,10 @@ class BoundedLog:
             os.close(tail)
         os.unlink(name)  # noqa: PTH108
 
+    def give_up(self) -> None:
+        """Somebody stands in a write, and may stand there for ever: from now on nothing is kept."""
+        self.failed = self.given_up = True
+
     def _close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
@@ -118,8 +129,13 @@ class BoundedLog:
 class Copying(threading.Thread):
     """One channel: what comes from `source` goes to `sink`, and into the log."""
 
-    def __init__(self, number: int, source: int, sink: int, log: BoundedLog, control: int) -> None:
+    def __init__(self, number: int, source: int, sink: int, log: BoundedLog, control: int, first: bytes = b"") -> None:
+        """`first`: what another one has read and not passed on."""
         super().__init__(daemon=True)
+        self._first = first
+        self.logs_since = 0.0
+        """Since when it has stood in a write to the log; 0: it does not."""
+        self.has_successor = False
         self._number, self._source, self._sink, self._log, self._control = number, source, sink, log, control
         self._woken, self._wake = os.pipe()
         self._part = b""
@@ -136,8 +152,17 @@ class Copying(threading.Thread):
         with contextlib.suppress(OSError):
             os.write(self._wake, b"!")
 
+    def successor(self) -> "Copying":
+        """One that goes on in its place, without the log that it stands in."""
+        self._log.give_up()
+        self.has_successor = True
+        return Copying(self._number, self._source, self._sink, self._log, self._control, self._first)
+
     def run(self) -> None:
         try:
+            if self._first:
+                _write(self._sink, self._first)
+                self._first = b""
             self._copy()
         finally:
             self._log.write(self._part)
@@ -204,7 +229,12 @@ class Copying(threading.Thread):
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
         cut = len(whole) if len(whole) - cut > LONGEST_PART else cut
         self._part = whole[cut:]
+        self._first, self.logs_since = chunk, time.monotonic()
         self._log.write(whole[:cut])  # first: it shall hold what the command said last
+        self.logs_since = 0.0
+        if self.has_successor:
+            return 0
+        self._first = b""
         if self._deaf:
             return 1
         try:
@@ -257,11 +287,12 @@ def main(arguments: "list[str]") -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     with contextlib.suppress(OSError):  # the doctor has been killed meanwhile
         os.write(control, bytes([READY]))
-    if _told_to_finish(control):
+    if _told_to_finish(control, channels):
         for channel in channels:
             channel.finish()
-        for channel in channels:
-            channel.drained.wait()
+        while not all(channel.drained.wait(LOOK_MS / 1000) for channel in channels):
+            for channel in _relieved(channels):
+                channel.finish()
         log.end()
         with contextlib.suppress(OSError):
             os.write(control, bytes([LOG_ENDED]) if log.failed else b"")
@@ -271,14 +302,26 @@ def main(arguments: "list[str]") -> None:
     log.end()
 
 
-def _told_to_finish(control: int) -> bool:
+def _relieved(channels: "list[Copying]") -> "list[Copying]":
+    """Those that go on for others which have stood in the log for long."""
+    late = time.monotonic() - ANSWER_SECONDS
+    stuck = [place for place, channel in enumerate(channels) if 0 < channel.logs_since < late]
+    for place in stuck:
+        channels[place] = channels[place].successor()
+        channels[place].start()
+    return [channels[place] for place in stuck]
+
+
+def _told_to_finish(control: int, channels: "list[Copying]") -> bool:
     """Wait for it; False: the doctor is gone."""
     import select
 
     poll = select.poll()
     poll.register(control, select.POLLIN)
     while True:
-        poll.poll()
+        if not poll.poll(LOOK_MS):
+            _relieved(channels)
+            continue
         with contextlib.suppress(BlockingIOError):
             try:
                 return os.read(control, 1) == FINISH

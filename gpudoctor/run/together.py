@@ -78,6 +78,7 @@ class Together(Alone):
         self._meeting, self._alone = meeting(command, environment)
         self.nodes = nodes_of(command, environment)
         self._began = time.time()
+        self._since = time.monotonic()
         self._deaths = 0
         self._address = ""
         self._head_has_ended = self._sent = False
@@ -142,7 +143,7 @@ class Together(Alone):
         self.tell(LookedBefore(errors=1))
 
     def started(self) -> None:
-        self._began = time.time()
+        self._began, self._since = time.time(), time.monotonic()
         self.tell(PartBegan(began=self._began))
 
     # while it runs
@@ -242,7 +243,8 @@ class Together(Alone):
                 self._say((f"{node.name}: {self._lost(node)}",))
 
     def _seconds(self) -> float:
-        return time.time() - self._began
+        """Since the start; the wall clock may be set meanwhile."""
+        return time.monotonic() - self._since
 
     def _found_again(self, name: str, since: float) -> None:
         now = self._seconds()
