@@ -296,6 +296,7 @@ class MemberHub:
         self._lock = threading.Lock()
         self._channel: Channel | None = None
         """To a head that has taken this node in: what is said before is taken for an answer to what it asks."""
+        self._met = threading.Event()
         self._said: dict[type[HubMessage], AnyHubMessage] = {}
         """The last of each kind, for a head that it was cut off from."""
         self._guests: list[subprocess.Popen[bytes]] = []
@@ -314,7 +315,7 @@ class MemberHub:
                 self._said[type(message)] = message
                 met = self._channel
             self._pass_on(met, message)
-        if met := self._channel:
+        if self._said and self._met.wait(HANDSHAKE_SECONDS) and (met := self._channel):  # a doctor that ends at once
             met.close()
         os._exit(0)
 
@@ -396,6 +397,7 @@ class MemberHub:
             self._channel, said = channel, list(self._said.values())
         for message in said:
             self._pass_on(channel, message)
+        self._met.set()
 
     def _send_somebody(self, address: str, port: int) -> None:
         """An agent takes part in the head's look, which can read and do nothing else here."""
