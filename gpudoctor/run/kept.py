@@ -28,7 +28,7 @@ OF_RANKS = lazy_re(
     r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-(?P<start>[0-9]{1,4}))?\.(?P<part>log|tail-[12])"
 )
 MOST_LOGS = 64
-MAY_BE_FULL = "the disk may be full"
+MAY_BE_FULL = "the disk may be full, or does not answer"
 
 
 class NoFolder(Exception):

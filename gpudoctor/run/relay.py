@@ -34,7 +34,7 @@ LITTLE = 1 << 10
 MUCH, MUCH_OF_TERMINAL, FLOOD_SECONDS = 1 << 12, 1 << 11, 0.25
 """So much at a time is no line by itself: whoever writes it is not held up, for so long. A pseudo-terminal holds 4,095
 bytes, and then its writer waits."""
-ANSWER_SECONDS, LOOK_MS = 5.0, 1000
+ANSWER_SECONDS, LOOK_MS = 5.0, 2500
 """The log's file system may be gone (a mount whose server is): who has waited for it for so long passes on without."""
 NOT_HEARD = ("SIGKILL", "SIGSTOP", "SIGCHLD", "SIGPIPE", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 IGNORED = ("SIGTTOU", "SIGTTIN", "SIGPIPE")
