@@ -115,7 +115,12 @@ def test_what_a_job_says_goes_on_where_the_log_does_not_answer(tmp_path: Path) -
             os.close(descriptor)
         assert process.stdout is not None and ours.recv(1) == bytes([relay.READY])
         text = b"".join(b"line %d of what the job says\n" % number for number in range(10_000))
-        writer = threading.Thread(target=lambda: (os.write(said, text), os.close(said)), daemon=True)
+
+        def says() -> None:
+            os.write(said, text)
+            os.close(said)
+
+        writer = threading.Thread(target=says, daemon=True)
         writer.start()
         read = b""
         while len(read) < len(text):
