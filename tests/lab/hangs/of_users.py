@@ -14,6 +14,7 @@ from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_
 from tests.lab.hangs.fourteenth_lot import get_on as fourteenth_gets_on, hanging as fourteenth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
 from tests.lab.hangs.ninth_lot import get_on as ninth_gets_on, hanging as ninth_hangs
+from tests.lab.hangs.seventeenth_lot import get_on as seventeenth_gets_on, hanging as seventeenth_hangs
 from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as seventh_hangs
 from tests.lab.hangs.sixteenth_lot import get_on as sixteenth_gets_on, hanging as sixteenth_hangs
 from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_hangs
@@ -493,6 +494,7 @@ LOTS = {
     "fourteenth": (fourteenth_hangs, fourteenth_gets_on),
     "fifteenth": (fifteenth_hangs, fifteenth_gets_on),
     "sixteenth": (sixteenth_hangs, sixteenth_gets_on),
+    "seventeenth": (seventeenth_hangs, seventeenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
