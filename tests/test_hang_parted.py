@@ -215,6 +215,9 @@ def test_whose_frames_are_whose() -> None:
     assert normal("/v/lib/python3.11/site-packages/multiprocess/pool.py") == "/python/multiprocessing/pool.py"
     assert drives_training(TRAINER)
     assert not drives_training("/home/mara/transformers_run/trainer.py")
+    for framework in ("transformers/trainer.py", "lightning/pytorch/loops/fit_loop.py"):  # pip install --target
+        assert drives_training(f"/home/mara/extra/{framework}")
+        assert not is_program(f"/home/mara/extra/{framework}")
 
 
 def test_a_client_of_a_service_that_waits_for_its_lock_has_not_asked_yet() -> None:

@@ -112,6 +112,28 @@ def test_a_round_that_others_have_come_past(call: str, steps: tuple[int, int], t
         assert (cause.cause, cause.confidence, cause.where and cause.where.line) == ("rank-divergent-decision", BEST, 5)
 
 
+ANEW = (
+    "class Seeded:\n    def __iter__(self):\n        dist.barrier()\n        return iter(self.order)\n"
+    "def cycle(data):\n    while True:\n        yield from data\n"
+    "def main():\n    for step in range(99):\n        batch = next(batches)\n{}        dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("between", "line", "told"),
+    [("", 11, True), ("        if batch.any():\n            dist.barrier()\n", 12, False), ("", 3, False)],
+)
+def test_data_that_are_gone_over_anew_while_others_have_more(between: str, line: int, told: bool) -> None:
+    """Not where a condition has led the others there, nor where all of them begin."""
+    text = ANEW.format(between)
+    inside = ("Seeded.__iter__", 3), ("cycle", 7), ("main", 10)
+    lines = inside if line == 3 else (("main", line),)
+    cause = first(a_job(at(0, text, *lines), at(1, text, *inside), at(2, text, *lines)))
+    assert ("begins to go over its data" in cause.summary) is told
+    if told:
+        assert (cause.cause, cause.ranks, cause.where and cause.where.line) == ("uneven-inputs", (1,), 7)
+
+
 CALLS = (
     "def main():\n    for step in range(9):\n        average()\n        dist.barrier()\n"
     "def average():\n    dist.barrier()\n"
@@ -217,6 +239,10 @@ def test_what_asks_a_frameworks_loop_to_end() -> None:
     assert around(asks, 2, "on_batch_end").ends_loops == ("should_stop:2",)
     assert around(hook, 3, "on_train_batch_start").ends_loops == ("-1:3",)
     assert around(COUNTS, 3).ends_loops == ()
+    begun = "class Trainer:\n    def fit(self):\n        self.should_stop = False\n"
+    assert around(begun, 3, "fit").ends_loops == ()  # Lightning's own trainer.py
+    alone = "def main():\n    stops = EarlyStoppingCallback(2)\n"
+    assert around(alone, 2, "main").ends_loops == ("should_training_stop:2",)
 
 
 @pytest.mark.parametrize(

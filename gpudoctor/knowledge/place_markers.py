@@ -314,6 +314,9 @@ _OWN_PLACE = lazy_re(
     r"|/torch/(?:serialization|functional|hub)\.py$"
     r"|/src/(?:transformers|accelerate|lightning|lightning_fabric|pytorch_lightning|datasets|peft|trl)/"
     r"|/(?:DeepSpeed/deepspeed|Megatron-LM/megatron|torchtitan/torchtitan)/"
+    # `pip install --target`: what drives training there, by names that a program gives to nothing of its own.
+    r"|/transformers/trainer(?:_\w+)?\.py$|/accelerate/(?:accelerator|data_loader|utils/operations)\.py$"
+    r"|/(?:lightning/pytorch|pytorch_lightning)/(?:loops|trainer|strategies|callbacks)/"
     # A package as it was downloaded, put on sys.path.
     r"|\.(?:zip|egg|whl)/(?!__main__\.py$)"
     # Code that a compiler wrote.

@@ -66,7 +66,7 @@ from gpudoctor.hang.words import (
     who,
 )
 from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import BEST, less_sure
 
 ORDER = "collective-order-mismatch"
@@ -183,6 +183,7 @@ def divergent(
     line: Enclosing,
     sure: float,
     recorded: Sequence[Seen],
+    given: Frame | None = None,  # the line of the program that decides what a framework's does
 ) -> HangCause:
     condition = f" ({line.text})" if line.text else ""
     if not is_program(context.file):
@@ -201,7 +202,7 @@ def divergent(
         f"{who(culprits, 'has', 'have')} not made every {stays[0].place.operation or 'collective'}"
         f"{at(stays[0].place.user_frame)}: {passes}; {waiting_words(stays)}",
         (*stacks_of(culprits), *stacks_of(stays), statement_seen(context, line), *recorded),
-        at=where_line(context, line, stays[0], culprits[0]),
+        at=given or where_line(context, line, stays[0], culprits[0]),
     )
 
 
@@ -302,8 +303,7 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     text = there if guard is not None and there is not None and guard in there.enclosing else here
     statement = (statement_seen(text, guard),) if guard is not None and text is not None else ()
     evidence = (*stacks_of(small), *stacks_of(large), *statement, *recorded)
-    # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
-    # meant so: it is the other ranks' branch that has to go with it.
+    # Without a condition around either line, why they are at two of them is open. One on the rank is meant so.
     by_rank = guard is not None and is_by_rank(guard)
     causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
     counts = guard is not None and only_counts(guard.text, text.enclosing if text is not None else ())

@@ -1,7 +1,7 @@
 """Some ranks are past a loop in which others wait: what the loop goes over, what leads out of it, and what variables
 of those that have left say to it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.causes.collective_divergence import (
@@ -29,6 +29,7 @@ from gpudoctor.hang.relation import (
 from gpudoctor.hang.rivals import weighed
 from gpudoctor.hang.variables import held_at, in_one_round, last_round
 from gpudoctor.hang.words import (
+    line_of,
     place_words,
     stacks_of,
     statement_seen,
@@ -78,7 +79,14 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
     through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
     few = left if through <= max(len(inside), len(stays)) else stays
-    asks = {(own.file, each) for rank in job.ranks for own in own_sources(rank) for each in own.ends_loops}
+    # What a framework sets itself is no wish of the program's.
+    asks = {
+        (own.file, each)
+        for rank in job.ranks
+        for own in own_sources(rank)
+        for each in own.ends_loops
+        if is_program(own.file)
+    }
     ended = how_ended(loops, None if is_program(context.file) else bool(asks))
     early = returned(stays, left)
     if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)):
@@ -91,7 +99,8 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         if is_of_data(own):
             yield _fewer_rounds("uneven-inputs", sure, few, stays, left, loops[0], context, recorded)
         else:
-            yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded)
+            line = _asked_for(own, asks)
+            yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded, line)
     elif (caught := caught_around(context)) is not None:
         yield divergent(left, stays, context, caught, LIKELY, recorded)
     elif early is not None:
@@ -117,10 +126,19 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         sure = POSSIBLE
     # How often a library has called a function that it was given is no matter of what that goes over.
     given = _handed_on(stays[0], context) if ended.alike else None
-    lines = [(file, each.rpartition(":")[2]) for file, each in asks if is_program(file)]
-    if len(lines) == 1 and lines[0][1].isdecimal() and not is_program(context.file):
-        given = Frame("", lines[0][0], int(lines[0][1]))
-    yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded, given)
+    asked = _asked_for(ended.loop, asks) if not is_program(context.file) else None
+    yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded, given, asked)
+
+
+def _asked_for(statement: Enclosing, asks: Collection[tuple[str, str]]) -> Frame | None:
+    """The line by which the program has a framework's loop end: the only one, or the only one that this statement asks
+    for."""
+    named = [own for own in asks if own[1].partition(":")[0] in statement.text]
+    if len(found := named or [*asks]) != 1:
+        return None
+    ((file, asked),) = found
+    line = asked.rpartition(":")[2]
+    return Frame("", file, int(line)) if line.isdecimal() else None
 
 
 def _handed_on(stays: Rank, context: SourceContext) -> Frame | None:
@@ -167,6 +185,7 @@ def _fewer_rounds(
     context: SourceContext | None,
     recorded: Sequence[Seen],
     given: Frame | None = None,
+    asked: Frame | None = None,
 ) -> HangCause:
     """Some have left a loop that they went round more seldom than the others."""
     line = where_line(context, loop, stays[0]) if context is not None and loop is not None else None
@@ -179,9 +198,11 @@ def _fewer_rounds(
         if culprits is stays
         else f"{who(left, 'is', 'are')} through with the loop"
         + (f" at line {loop.line}" if loop is not None else "")
+        + (f" of {context.file.rpartition('/')[2]}" if context is not None and not is_program(context.file) else "")
+        + (f", as {line_of(asked)} asks," if asked is not None else "")
         + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), *around, *recorded),
-        at=given or line or where(culprits[0].place.user_frame),
+        at=asked or given or line or where(culprits[0].place.user_frame),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the rounds of a loop tell of ranks that wait at two lines: a loop that is begun anew, or with other numbers; a
+"""What the rounds of a loop tell of ranks that wait at two lines: a loop or data begun anew, or with other numbers; a
 call that did not make its collective everywhere."""
 
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.gpus import uses_gpu
-from gpudoctor.hang.parted import Again, Condition, condition_below, parted
+from gpudoctor.hang.parted import Again, Condition, condition_below, parted, share_a_loop
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import (
     COUNTED,
@@ -20,7 +20,7 @@ from gpudoctor.hang.relation import (
     waits_with_a_root,
 )
 from gpudoctor.hang.variables import first_numbers, rounds_apart
-from gpudoctor.hang.words import ranks_of, stacks_of, statement_seen, waiting_words, where_line, who
+from gpudoctor.hang.words import line_of, ranks_of, stacks_of, statement_seen, waiting_words, where_line, who
 from gpudoctor.snapshot.evidence import Enclosing, Frame
 from gpudoctor.sure import BEST
 
@@ -138,6 +138,38 @@ def came_past(job: HangJob) -> Iterator[HangCause]:
         )
 
 
+def iterates_anew(job: HangJob) -> Iterator[HangCause]:
+    """Some wait where data begin to be gone over (a sampler whose `__iter__` agrees with all on a seed), and the others
+    are not there: these have more data, for nothing around the two lines leads any of them there."""
+    if progress_of(job).away:
+        return
+    for pair in parted(job):
+        for ranks, others in ((pair.waiting, pair.other), (pair.other, pair.waiting)):
+            fork = fork_of(others[0], ranks[0])
+            if fork is None or _begins(others[0], fork.one) is not None or not share_a_loop(ranks[0], others[0]):
+                continue
+            begun = _begins(ranks[0], fork.other)
+            guard = guard_apart(fork.other_source, fork.one_source)
+            if begun is None or guard is not None or condition_below(ranks, others) is not None:
+                continue
+            yield blame(
+                "uneven-inputs",
+                BEST,
+                ranks if len(ranks) <= len(others) else others,
+                f"{waiting_words(ranks)}, where {line_of(begun)} begins to go over its data; {waiting_words(others)}, "
+                "which are not through with theirs",
+                (*stacks_of(ranks), *stacks_of(others)),
+                at=begun,
+            )
+
+
+def _begins(rank: Rank, frame: Frame) -> Frame | None:
+    """The line of the program that has Python call an `__iter__` in which a rank is, further in than a frame of it."""
+    inner = frames_within(rank, frame)
+    named = [number for number, each in enumerate(inner[:-1]) if each.function.rpartition(".")[2] == "__iter__"]
+    return next((each for each in inner[named[-1] + 1 :] if each in rank.place.user_frames), None) if named else None
+
+
 _BLOCKS = ("barrier", "monitored_barrier", "all_gather_object")
 
 
@@ -163,4 +195,4 @@ def _in_inner_loop(rank: Rank, frame: Frame, loop: Enclosing) -> bool:
     return False
 
 
-RULES = (begun_apart, came_past)
+RULES = (begun_apart, came_past, iterates_anew)

@@ -58,12 +58,19 @@ def handlers(tree: ast.Module) -> Iterator[str]:
 
 _ASKS_TO_STOP = ("should_stop", "should_training_stop", "should_epoch_stop", "stop_training", "should_terminate")
 """Lightning's trainer, transformers' control, Keras and Composer, ignite's engine."""
+_STOPS_ALONE = ("EarlyStoppingCallback",)
+"""transformers' (trainer_callback.py, on_evaluate); Lightning's EarlyStopping reduces its decision."""
 
 
 def ends_loops(tree: ast.Module) -> Iterator[str]:
-    """What the file sets to ask a framework's loop to end; Lightning's hook may also return -1 for that."""
+    """What the file sets to ask a framework's loop to end, or a callback sets that asks no other rank; Lightning's
+    hook may also return -1 for that."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in _STOPS_ALONE:
+            yield f"should_training_stop:{node.lineno}"
         if isinstance(node, ast.Assign):
+            if isinstance(node.value, ast.Constant) and node.value.value is False:
+                continue  # begun anew
             yield from (
                 f"{one.attr}:{node.lineno}"
                 for one in node.targets
