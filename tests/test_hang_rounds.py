@@ -13,7 +13,7 @@ from gpudoctor.hang.variables import rounds_apart
 from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.read.job import stacks
 from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, Thread
-from gpudoctor.sure import BEST
+from gpudoctor.sure import BEST, LIKELY, POSSIBLE
 from tests.hang_jobs import PROGRAM, a_job, is_in, member
 from tests.test_hang_loops import LIBRARY, around
 from tests.test_hang_training import first
@@ -21,7 +21,7 @@ from tests.test_hang_training import first
 TRAINER = "/opt/venv/lib/python3.11/site-packages/transformers/trainer.py"
 
 
-def at(number: int, text: str, *lines: tuple[str, int], **values: int) -> Rank:
+def at(number: int, text: str, *lines: tuple[str, int], **values: int | str) -> Rank:
     """A rank that waits in a collective at the first of these lines, and what it holds there and further out."""
     frames = tuple(Frame(function, PROGRAM, line) for function, line in lines)
     sources = tuple(around(text, frame.line, frame.function) for frame in frames)
@@ -110,6 +110,31 @@ def test_a_round_that_others_have_come_past(call: str, steps: tuple[int, int], t
     assert ("in line 5, with step 4" in cause.summary and "has come to 5 without it" in cause.summary) is told
     if told:
         assert (cause.cause, cause.confidence, cause.where and cause.where.line) == ("rank-divergent-decision", BEST, 5)
+
+
+EACH = "def main():\n    for step in range(99):\n        for task in pending:\n            dist.barrier({})\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "held", "steps", "told"),
+    [
+        ("group=groups[task]", ("text 3fa", "text 091"), (4, 4), LIKELY),
+        ("table[task]", ("text 3fa", "text 091"), (4, 4), POSSIBLE),  # others may have another size
+        ("group=groups[task]", ("text 3fa", "text 3fa"), (4, 4), None),
+        ("group=groups[task]", ("text 3fa", "text 091"), (4, 5), None),
+        ("group=pairs", ("text 3fa", "text 091"), (4, 4), None),
+    ],
+)
+def test_a_loop_that_has_come_to_another_item_on_each(
+    given: str, held: tuple[str, str], steps: tuple[int, int], told: float | None
+) -> None:
+    text = EACH.format(given)
+    ranks = [at(number, text, ("main", 4), task=held[number == 2], step=steps[number == 2]) for number in range(3)]
+    cause = first(a_job(*ranks))
+    assert ("task is one text on ranks 0-1, another on rank 2" in cause.summary) is (told is not None)
+    if told is not None:
+        where = cause.where and cause.where.line
+        assert (cause.cause, cause.ranks, cause.confidence, where) == ("collective-order-mismatch", (2,), told, 3)
 
 
 ANEW = (
@@ -375,3 +400,22 @@ def test_what_leaves_a_loop_comes_before_what_goes_round_it() -> None:
     inside = [at(number, text, ("epoch", 7), ("main", 10)) for number in (0, 2)]
     cause = first(a_job(inside[0], at(1, text, ("main", 11)), inside[1]))
     assert (cause.cause, cause.where and cause.where.line) == ("rank-divergent-decision", 6)
+
+
+DRAINS = (
+    "class Fetcher:\n    async def work(self, queue):\n        while True:\n            await queue.get()\n"
+    "            await asyncio.sleep(1)\n    async def drain(self, queue):\n        await queue.join()\n"
+    "    async def fetch(self):\n        tasks = [asyncio.create_task(self.work(q))]\n        await self.drain(q)\n"
+    "    def batch(self):\n        return asyncio.run(self.{}())\n"
+)
+
+
+def test_where_a_coroutine_can_only_stand() -> None:
+    """With two awaits it may stand at either."""
+    found = around(DRAINS.format("fetch"), 12, "batch").awaits
+    assert [(each.kind, each.line, each.text) for each in found] == [
+        ("fetch", 10, "self.drain(q)"),
+        ("drain", 7, "queue.join()"),
+    ]
+    assert around(DRAINS.format("work"), 12, "batch").awaits == ()
+    assert around(DRAINS.format("fetch"), 10, "fetch").awaits == ()

@@ -11,11 +11,13 @@ from msgspec import structs
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conditions import parsed
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.rank_conditions import is_rank
+from gpudoctor.hang.rank_conditions import RANK_WORDS, is_rank
 from gpudoctor.hang.relation import LOOPS, same_function
 from gpudoctor.hang.report import HangCause, Seen
+from gpudoctor.hang.variables import held_at
 from gpudoctor.hang.words import ranks_of
-from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.read.job.attributes import TEXT
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MOST_TOLD = 4
 Held = Mapping[str, Sequence[Rank]]
@@ -39,6 +41,22 @@ def unalike(ranks: Sequence[Rank], statement: Enclosing, source: SourceContext) 
             if name in values and name not in counted:
                 by_value.setdefault(values[name], []).append(rank)
         if len(by_value) > 1:
+            found[name] = by_value
+    return found
+
+
+def given_unalike(ranks: Sequence[Rank], frame: Frame, text: str) -> dict[str, Held]:
+    """By name, what these ranks hold unlike of what a call is given at a line where all of them are."""
+    tree = parsed(text)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+    given = [part for call in calls for part in (*call.args, *(word.value for word in call.keywords))]
+    names = dict.fromkeys(node.id for part in given for node in ast.walk(part) if isinstance(node, ast.Name))
+    found: dict[str, Held] = {}
+    for name in names:
+        by_value: dict[str, list[Rank]] = {}
+        for rank in ranks:
+            by_value.setdefault(held_at(rank, frame).get(name, ""), []).append(rank)
+        if len(by_value) > 1 and "" not in by_value and not RANK_WORDS.search(name):
             found[name] = by_value
     return found
 
@@ -73,12 +91,14 @@ def _told(job: HangJob, cause: HangCause) -> list[str]:
         for source in rank.evidence.sources:
             for own in (*source.enclosing, *source.exits) if source.file == place.file else ():
                 if own.line == place.line and own.text:
-                    return [_words(*each) for each in list(unalike(job.ranks, own, source).items())[:MOST_TOLD]]
+                    return [words(*each) for each in list(unalike(job.ranks, own, source).items())[:MOST_TOLD]]
     return []
 
 
-def _words(name: str, held: Held) -> str:
-    """ "self.every = 4 on ranks 0-1, 40 on rank 2"."""
+def words(name: str, held: Held) -> str:
+    """ "self.every = 4 on ranks 0-1, 40 on rank 2"; of texts, which are not kept, only who has the same."""
+    if all(value.startswith(TEXT) for value in held):
+        return f"{name} is one text on {', another on '.join(map(ranks_of, [*held.values()][:MOST_TOLD]))}"
     values = [(_short(value), ranks_of(ranks)) for value, ranks in list(held.items())[:MOST_TOLD]]
     return f"{name} = " + ", ".join(f"{value} on {ranks}" for value, ranks in values)
 

@@ -117,11 +117,11 @@ class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class FrameVariables(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The variables of a frame that hold numbers, a truth value, a type of torch's or a tensor: no others are kept."""
+    """Its variables that hold numbers, a truth or text, a type of torch's or a tensor: no others are kept."""
 
     frame: Frame
     values: dict[str, str] = field(default_factory=dict)
-    """ "4", "0.5", "True", "{0: 8, 1: 6}", "bfloat16", "float32[512, 1024]" of a tensor, by name."""
+    """ "4", "0.5", "True", "{0: 8, 1: 6}", "bfloat16", "float32[512, 1024]", "text 3fa" of any text, by name."""
 
 
 class Sample(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -218,6 +218,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Names to which it gives a process group whose members it writes down: "pair=0,1"."""
     unwritten: tuple[str, ...] = ()
     """Methods that make collectives and that Python calls unwritten: "__len__"."""
+    awaits: tuple[Enclosing, ...] = ()
+    """Where what it runs in an event loop can only stand, outermost first: kind is the function."""
     behind: tuple[Enclosing, ...] = ()
     """What is called on the way here from the last collective of ranks that did not come, as `knowledge.on_the_way`."""
     installed: bool = False
@@ -278,8 +280,7 @@ class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
     entries: tuple[Collective, ...] = ()
     """In the order of the recorder: of each group the last 64, and what has not completed before them. Only the last
     ones have frames."""
-    total: int = 0
-    """How many entries the dump had."""
+    total: int = 0  # how many entries the dump had
     forgotten: int = 0
     """How many older ones its ring buffer had overwritten by then."""
     only_active: bool = False

@@ -1,12 +1,17 @@
 """Everybody waits in the same collective: what can be behind it, as alternatives and the test that decides."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes import HINT, POSSIBLE, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import parties, progress_of
-from gpudoctor.hang.words import stacks_of, waiting_words
+from gpudoctor.hang.relation import group_argument, loop_around, source_at, waits_with_a_root
+from gpudoctor.hang.unalike import given_unalike, words
+from gpudoctor.hang.variables import rounds_apart
+from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words
+from gpudoctor.snapshot.evidence import Frame
 
 Alternative = tuple[str, float, str]
 """Id, how sure, and what speaks for it."""
@@ -31,6 +36,9 @@ def together(job: HangJob) -> Iterator[HangCause]:
     if same:
         evidence = (*evidence, Seen("flight recorder", "all ranks have come to it with the same sizes"))
     alternatives = list(_on_gpus(job, waiting)) if gpu else []
+    if not same and (apart := _given_apart(waiting)) is not None:
+        yield apart
+        return
     if not same:
         alternatives += [
             ("shape-mismatch", HINT, "tensors of different sizes would look the same from outside"),
@@ -39,6 +47,32 @@ def together(job: HangJob) -> Iterator[HangCause]:
     for cause, sure, note in alternatives:
         summary = f"{waiting_words(waiting)}; {note}"
         yield blame(cause, sure, waiting, summary, evidence, at=waiting[0].place.user_frame)
+
+
+def _given_apart(waiting: list[Rank]) -> HangCause | None:
+    """In one round of what is around them, a loop has come to another item on each, and this one is what the call is
+    given: they call it in unlike orders."""
+    frame = waiting[0].place.user_frame
+    context = source_at(waiting[0], frame)
+    loop = loop_around(context)
+    if frame is None or context is None or loop is None or rounds_apart(waiting) is not None:
+        return None
+    for name, held in given_unalike(waiting, frame, context.text).items():
+        usual = max(map(len, held.values()))
+        odd = [
+            rank for ranks in held.values() if len(ranks) < usual or len(held) * usual == len(waiting) for rank in ranks
+        ]
+        chooses = re.search(rf"\b{name}\b", group_argument(context.text)) is not None
+        return blame(
+            "collective-order-mismatch",
+            LIKELY if chooses and not waits_with_a_root(waiting[0]) else POSSIBLE,
+            odd,
+            f"{waiting_words(waiting)}, each with what its loop of line {loop.line} has come to: {words(name, held)}"
+            + (", and by it the process group" if chooses else ""),
+            (*stacks_of(waiting), statement_seen(context, loop)),
+            at=Frame(context.function, context.file, loop.line),
+        )
+    return None
 
 
 def _on_gpus(job: HangJob, waiting: list[Rank]) -> Iterator[Alternative]:

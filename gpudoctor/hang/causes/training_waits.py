@@ -20,6 +20,7 @@ from gpudoctor.hang.doing import (
     stands,
 )
 from gpudoctor.hang.progress import WAITING, JobProgress, asks_its_loaders, parties, progress_of, serves
+from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.waiting_locks import lock, process_lock
 from gpudoctor.hang.words import and_waiting, at, ended_words, line_of, stack_of, stacks_of, who
 from gpudoctor.knowledge.place_markers import kernel_name, normal
@@ -248,7 +249,13 @@ def _thread(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | No
 def _asyncio(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
     """That it listens would not tell a server: gloo listens on every rank."""
     del job
-    return ToldWait("asyncio-wait", BEST, f"in an event loop that has nothing to do, {_where(ranks[0], wait)}")
+    words = f"in an event loop that has nothing to do, {_where(ranks[0], wait)}"
+    context = source_at(ranks[0], ranks[0].place.user_frame)
+    if context is None or not context.awaits:
+        return ToldWait("asyncio-wait", BEST, words)
+    last = context.awaits[-1]
+    words += f"; what it runs can only wait for `{last.text}` in line {last.line}"
+    return ToldWait("asyncio-wait", BEST, words, at=Frame(last.kind, context.file, last.line))
 
 
 def _signal(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:

@@ -46,6 +46,8 @@ CODE, CLOSURE, NAMES, CELL, SIZE, ITEMS = 48, 72, 96, 16, 16, 24
 MOST_ITEMS = 64
 FAILED = "failed: "
 """Begins what is told of a task of an executor that has ended with an error, before the error's type."""
+TEXT = "text "
+"""Begins what is told of a text: not what it says, but by what it differs from another one."""
 
 
 def numbers_of(memory: Memory, address: int, minor: int, *, deep: bool = False) -> dict[str, str]:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, PLAIN
 from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_awaits import awaits
 from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of, hooks, unwritten
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import handed_under, made_under
@@ -146,6 +147,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         hooks=_of_file(tree, hooks),
         groups=_of_file(tree, groups),
         unwritten=_of_file(tree, unwritten),
+        awaits=tuple(awaits(tree, statement)),
     )
 
 
