@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from gpudoctor.hang.conditions import says
+from gpudoctor.hang.conditions import parsed, says
 from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.relation import (
@@ -134,14 +134,19 @@ def is_of_data(leaves: Enclosing) -> bool:
 def holds(condition: str, values: Mapping[str, str]) -> bool | None:
     """What a rank's variables say to a condition; None where it asks for more than numbers and truth values that were
     read. An attribute may have been set anew since, so what it denies now is not denied."""
-    asked: list[bool] = []
+    tree = parsed(condition)
+    asks = tree is not None and any(isinstance(node, ast.Attribute) for node in ast.walk(tree))
+    found = verdict(condition, values)
+    return found if found or not asks else None
+
+
+def verdict(condition: str, values: Mapping[str, str]) -> bool | None:
+    """What they say now."""
 
     def known(node: ast.expr) -> float | None:
-        asked.append(isinstance(node, ast.Attribute))
         return _number(values.get(ast.unparse(node), "")) if isinstance(node, ast.Name | ast.Attribute) else None
 
-    found = says(condition, known)
-    return found if found or not any(asked) else None
+    return says(condition, known)
 
 
 def _number(text: str) -> float | None:

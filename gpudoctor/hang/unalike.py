@@ -11,6 +11,7 @@ from msgspec import structs
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conditions import parsed
 from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.loops import verdict
 from gpudoctor.hang.rank_conditions import RANK_WORDS, is_rank
 from gpudoctor.hang.relation import LOOPS, same_function
 from gpudoctor.hang.report import HangCause, Seen
@@ -43,6 +44,12 @@ def unalike(ranks: Sequence[Rank], statement: Enclosing, source: SourceContext) 
         if len(by_value) > 1:
             found[name] = by_value
     return found
+
+
+def found_unlike(one: Rank, other: Rank, statement: Enclosing, source: SourceContext) -> bool:
+    """Whether what two ranks hold says yes to a condition on one of them, and no on the other."""
+    verdicts = [verdict(statement.text, _held(rank, source)) for rank in (one, other)]
+    return None not in verdicts and verdicts[0] is not verdicts[1]
 
 
 def given_unalike(ranks: Sequence[Rank], frame: Frame, text: str) -> dict[str, Held]:

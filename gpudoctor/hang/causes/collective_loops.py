@@ -16,6 +16,7 @@ from gpudoctor.hang.causes.point_to_point import waits_for_exchange
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
 from gpudoctor.hang.parted import Condition, Parted, condition_below, handler_of_one, parted, returned, share_a_loop
 from gpudoctor.hang.relation import (
+    LOOPS,
     caught_around,
     goes_round,
     is_within,
@@ -79,14 +80,7 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
     through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
     few = left if through <= max(len(inside), len(stays)) else stays
-    # What a framework sets itself is no wish of the program's.
-    asks = {
-        (own.file, each)
-        for rank in job.ranks
-        for own in own_sources(rank)
-        for each in own.ends_loops
-        if is_program(own.file)
-    }
+    asks = asks_of(job)
     ended = how_ended(loops, None if is_program(context.file) else bool(asks))
     early = returned(stays, left)
     if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)):
@@ -99,7 +93,7 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         if is_of_data(own):
             yield _fewer_rounds("uneven-inputs", sure, few, stays, left, loops[0], context, recorded)
         else:
-            line = _asked_for(own, asks)
+            line = asked_for(own, asks)
             yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded, line)
     elif (caught := caught_around(context)) is not None:
         yield divergent(left, stays, context, caught, LIKELY, recorded)
@@ -126,15 +120,22 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         sure = POSSIBLE
     # How often a library has called a function that it was given is no matter of what that goes over.
     given = _handed_on(stays[0], context) if ended.alike else None
-    asked = _asked_for(ended.loop, asks) if not is_program(context.file) else None
+    asked = asked_for(ended.loop, asks) if not is_program(context.file) else None
     yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded, given, asked)
 
 
-def _asked_for(statement: Enclosing, asks: Collection[tuple[str, str]]) -> Frame | None:
-    """The line by which the program has a framework's loop end: the only one, or the only one that this statement asks
-    for."""
+def asks_of(job: HangJob) -> set[tuple[str, str]]:
+    """By what the program asks a framework's loop to end, each with its file: what a framework sets itself is no wish
+    of the program's."""
+    every = ((own.file, each) for rank in job.ranks for own in own_sources(rank) for each in own.ends_loops)
+    return {ask for ask in every if is_program(ask[0])}
+
+
+def asked_for(statement: Enclosing, asks: Collection[tuple[str, str]]) -> Frame | None:
+    """The line by which the program has a framework's loop end: the only one that this statement asks for; of a loop
+    that asks by another name, as `not self.done`, the only one at all."""
     named = [own for own in asks if own[1].partition(":")[0] in statement.text]
-    if len(found := named or [*asks]) != 1:
+    if len(found := named or [*(asks if statement.kind in LOOPS else ())]) != 1:
         return None
     ((file, asked),) = found
     line = asked.rpartition(":")[2]

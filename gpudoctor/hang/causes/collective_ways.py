@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.hang.causes import HangCause, HangJob, blame
 from gpudoctor.hang.causes.collective_divergence import guarded_away, rank_guard
+from gpudoctor.hang.causes.collective_loops import asked_for, asks_of
 from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.loops import ends
 from gpudoctor.hang.parted import COLLECTIVE, chosen_at, group_of, parted
@@ -12,9 +13,10 @@ from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_by_rank
 from gpudoctor.hang.relation import LOOPS, fork_of, own_sources
 from gpudoctor.hang.rivals import WayApart, alike, ways_apart
-from gpudoctor.hang.unalike import unalike
+from gpudoctor.hang.unalike import found_unlike, unalike
 from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line
-from gpudoctor.sure import BEST
+from gpudoctor.knowledge.place_markers import is_program
+from gpudoctor.sure import BEST, LIKELY
 
 
 def by_elimination(job: HangJob) -> Iterator[HangCause]:
@@ -39,7 +41,10 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
                 at=chosen,
             )
             continue
-        ways = [way for way in ways_apart(one[0], other[0]) if not _is_open(way)]
+        every = [way for way in ways_apart(one[0], other[0]) if not _is_open(way)]
+        # What ranks hold says of one of them that it has led them apart: then no other one need have.
+        decided = [way for way in every if found_unlike(one[0], other[0], way.statement, way.source)]
+        ways = decided or every
         if not ways or any(way.cause not in alike(ways[0].cause) for way in ways):
             continue
         # A collective that Python calls unwritten (`__len__`) may be what one of them has more.
@@ -57,15 +62,16 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
             ),
         )
         few, many = sorted((one, other), key=len)
+        given = asked_for(way.statement, asks_of(job)) if not is_program(way.source.file) else None
         yield blame(
             way.cause,
-            BEST,
+            LIKELY if decided else BEST,
             few,
             f"{waiting_words(few)}; {waiting_words(many)}: what leads one of them past the other is "
             f"`{way.statement.kind} {way.statement.text}`".rstrip()
             + f" in line {way.statement.line}",
             (*stacks_of(few), *stacks_of(many), *(statement_seen(each.source, each.statement) for each in ways[:3])),
-            at=where_line(way.source, way.statement, few[0]),
+            at=given or where_line(way.source, way.statement, few[0]),
         )
 
 
