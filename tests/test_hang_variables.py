@@ -40,7 +40,7 @@ DDP = [("backward", 30, ""), ("all_reduce", 50, "step % 4 == 3")]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="as py-spy reads processes there")
-def test_numbers_and_tensors_are_read_and_nothing_else() -> None:
+def test_numbers_and_tensors_are_read_and_of_texts_some_bits_that_are_no_secret() -> None:
     pytest.importorskip("torch")
     require(stacks.find_program(), "no py-spy")
     command = [sys.executable, "-c", textwrap.dedent(HOLDS)]
@@ -60,6 +60,7 @@ def test_numbers_and_tensors_are_read_and_nothing_else() -> None:
         "sizes": "[8, -4]",
         "by_owner": "{0: 0.9, 1: (1, 2)}",
         "half": "bfloat16",
+        "name": "text 69b",
         "logits": "float32[512, 1024]",
         "turned": "bfloat16[1024, 512]",
         "step": "4",

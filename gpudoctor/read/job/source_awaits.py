@@ -2,7 +2,7 @@
 one `await` can be suspended nowhere else."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpudoctor.read.job.source_text import text_of
 from gpudoctor.read.job.source_walk import functions_of, own_name
@@ -15,8 +15,10 @@ DEEPEST = 8
 def awaits(tree: ast.Module, statement: ast.AST) -> Iterator[Enclosing]:
     """Of a statement that runs a function of the file in an event loop: its only `await`, and that of the function of
     the file which is awaited there, and so on; kind is the function."""
-    functions = functions_of(tree)
-    name = next(filter(None, (_run_by(node, functions) for node in ast.walk(statement))), "")
+    runs = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and _runs(node)]
+    functions = functions_of(tree) if runs else {}
+    given = (own_name(node.args[0], functions) for node in runs)
+    name = next((own for own in given if isinstance(functions.get(own), ast.AsyncFunctionDef)), "")
     for _ in range(DEEPEST):
         if not name or len(found := list(_suspended(functions[name]))) != 1:
             return
@@ -25,12 +27,9 @@ def awaits(tree: ast.Module, statement: ast.AST) -> Iterator[Enclosing]:
         name = own_name(waited, functions)
 
 
-def _run_by(node: ast.AST, functions: Mapping[str, ast.AST]) -> str:
-    """The function of the file that `asyncio.run(fetch(urls))` runs."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _RUNS:
-        return ""
-    name = own_name(node.args[0], functions) if node.args else ""
-    return name if isinstance(functions.get(name), ast.AsyncFunctionDef) else ""
+def _runs(call: ast.Call) -> bool:
+    """`asyncio.run(fetch(urls))`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _RUNS and bool(call.args)
 
 
 def _suspended(function: ast.AST) -> Iterator[ast.expr]:

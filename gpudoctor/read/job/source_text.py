@@ -66,7 +66,7 @@ def ends_loops(tree: ast.Module) -> Iterator[str]:
     """What the file sets to ask a framework's loop to end, or a callback sets that asks no other rank; Lightning's
     hook may also return -1 for that."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in _STOPS_ALONE:
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _STOPS_ALONE:
             yield f"should_training_stop:{node.lineno}"
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is False:

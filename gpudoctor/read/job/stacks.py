@@ -40,6 +40,7 @@ MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES, LONGEST_VALUE, MOST_OBJECTS = 64, 16
 _RELEASE = lazy_re(r"/python3\.(\d{1,2})/")
 _PROGRAM = lazy_re(r"python3\.(\d{1,2})$")
 _NUMBER = lazy_re(r"-?(?:[0-9]{1,18}(?:\.[0-9]{1,18})?|inf)|True|False")
+_SECRET = lazy_re(r"(?i:token|secret|passw|auth|cred|api_?key)")
 _NUMBERS = lazy_re(r"[\[({][-0-9., :\[\](){}]*[\])}]")
 """Lists, tuples and dictionaries of numbers alone, as py-spy writes them: cut off where they are long."""
 INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
@@ -314,8 +315,9 @@ def _value(local: _Local, memory: tensors.Memory, release: int) -> str:
     """A number, a truth value, some numbers, torch's name of a type, the type and sizes of a tensor, the type of error
     with which a task has failed; of a text twelve bits by which ranks are compared; "" of all else."""
     text = local.repr or ""
-    if text[:1] == '"':  # it may be a secret
-        return f"{attributes.TEXT}{zlib.crc32(text.encode('utf-8', 'replace')) & 0xFFF:03x}"
+    if text[:1] == '"':  # what it says may be nobody else's business, and of some not even so much is kept
+        bits = zlib.crc32(text.encode("utf-8", "replace")) & 0xFFF
+        return f"{attributes.TEXT}{bits:03x}" if not _SECRET.search(local.name) else ""
     if _NUMBER.fullmatch(text) or (len(text) <= LONGEST_VALUE and "..." not in text and _NUMBERS.fullmatch(text)):
         return text
     if text.startswith(("<Future at ", "[<Future at ")):
