@@ -402,6 +402,21 @@ def test_what_leaves_a_loop_comes_before_what_goes_round_it() -> None:
     assert (cause.cause, cause.where and cause.where.line) == ("rank-divergent-decision", 6)
 
 
+LEADS = (
+    "def main():\n    for step in range(99):\n        dist.barrier()\n        if self.score > self.best:\n"
+    "            for row in rows:\n                dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(("best", "told"), [("0.2", True), ("0.9", False)])
+def test_what_ranks_hold_says_what_has_led_them_apart(best: str, told: bool) -> None:
+    """A loop over data may have done so as well; where they hold alike, that is not decided."""
+    held = [{"self.score": "0.5", "self.best": best}, {"self.score": "0.5", "self.best": "0.9"}]
+    rows = at(0, LEADS, ("main", 6), **held[0]), at(1, LEADS, ("main", 3), **held[1])
+    cause = first(a_job(*rows))
+    assert ((cause.cause, cause.where and cause.where.line) == ("rank-divergent-decision", 4)) is told
+
+
 DRAINS = (
     "class Fetcher:\n    async def work(self, queue):\n        while True:\n            await queue.get()\n"
     "            await asyncio.sleep(1)\n    async def drain(self, queue):\n        await queue.join()\n"

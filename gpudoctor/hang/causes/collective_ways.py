@@ -16,7 +16,7 @@ from gpudoctor.hang.rivals import WayApart, alike, ways_apart
 from gpudoctor.hang.unalike import found_unlike, unalike
 from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line
 from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.sure import BEST, LIKELY
+from gpudoctor.sure import BEST
 
 
 def by_elimination(job: HangJob) -> Iterator[HangCause]:
@@ -42,9 +42,10 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
             )
             continue
         every = [way for way in ways_apart(one[0], other[0]) if not _is_open(way)]
-        # What ranks hold says of one of them that it has led them apart: then no other one need have.
-        decided = [way for way in every if found_unlike(one[0], other[0], way.statement, way.source)]
-        ways = decided or every
+        # What ranks hold says of one of them that it has led them apart: then no other one need have. What counts, says
+        # so of ranks that are a round apart for whatever reason.
+        open_to = [way for way in every if not only_counts(way.statement.text)]
+        ways = [way for way in open_to if found_unlike(one[0], other[0], way.statement, way.source)] or every
         if not ways or any(way.cause not in alike(ways[0].cause) for way in ways):
             continue
         # A collective that Python calls unwritten (`__len__`) may be what one of them has more.
@@ -65,7 +66,7 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
         given = asked_for(way.statement, asks_of(job)) if not is_program(way.source.file) else None
         yield blame(
             way.cause,
-            LIKELY if decided else BEST,
+            BEST,
             few,
             f"{waiting_words(few)}; {waiting_words(many)}: what leads one of them past the other is "
             f"`{way.statement.kind} {way.statement.text}`".rstrip()
