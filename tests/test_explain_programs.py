@@ -252,3 +252,35 @@ def test_where_it_was_raised_counts_where_its_words_do_not(name: str, message: s
 )
 def test_an_exceptions_class_is_that_of_its_ancestors(raised: str, class_: str) -> None:
     assert judged_exception(raised, "so it is").kind == class_
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "never"),
+    [
+        (
+            "Traceback (most recent call last):\n"
+            '  File "/usr/lib/python3.12/inspect.py", line 1063, in getsourcelines\n'
+            "    raise OSError('source code not available')\n"
+            "OSError: source code not available\n",
+            "source code not available",
+            "inspect.py:1063",
+        ),
+        (
+            "(autoscaler +41s) Error: No available node types can fulfill resource request defaultdict(<class 'float'>,"
+            " {'CPU': 4.0, 'GPU': 4.0}). Add suitable node types to this cluster to resolve this issue.\n",
+            "what Ray counts",
+            "sinfo",
+        ),
+        (
+            "Training complete\n" + '{"name": "worker.status.SUCCEEDED", "raw_error": null, "restarts": 0}\n' * 3,
+            "Nothing wrong found",
+            "look like trouble",
+        ),
+    ],
+    ids=["own-library", "ray", "null"],
+)
+def test_forms_of_threads(tmp_path: Path, text: str, says: str, never: str) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(text)
+    told = answered("-v", str(log))[1]
+    assert says in told and never not in told, told

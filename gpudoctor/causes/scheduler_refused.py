@@ -9,7 +9,7 @@ CAUSE = Cause(
     restart="after a fix",
     judged={
         **dict.fromkeys(("pod", "pod-both", "pod-count"), Judged("scheduler", "scheduler", "as it is")),
-        **dict.fromkeys(("devices", "step-devices"), Judged("scheduler", "user", "after a fix")),
+        **dict.fromkeys(("devices", "step-devices", "ray"), Judged("scheduler", "user", "after a fix")),
         "node": Judged("scheduler", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
@@ -123,6 +123,13 @@ CAUSE = Cause(
         "devices": Fix(
             "Ask for devices as the cluster names them and as many as one node has; look there for a GPU that failed.",
             (command("sinfo --format '%P %D %G %T'"),),
+        ),
+        "ray": Fix(
+            "Hold what is asked for against what Ray counts (the lines of Resources): ask for no more GPUs than one "
+            "node has (n_gpus_per_node and its like), or add nodes with `ray start --address=`. Where Ray counts fewer "
+            "GPUs than the node has, CUDA_VISIBLE_DEVICES hid them when it started, or it found none: start it anew "
+            "with --num-gpus (ray.init(num_gpus=...)), and before it see that nvidia-smi answers there.",
+            (command("ray status"),),
         ),
         "step-devices": Fix(
             "The step asks for GPUs that its job has not, or by another name: give srun the --gres or --gpus of the "

@@ -100,8 +100,9 @@ ENDS = lazy_re(
     r"\b(?:exit\w*|kill\w*|terminat\w*|dumped|signal|abort\w*|crash\w*|died|dead|fatal|panic)\b", re.IGNORECASE
 )
 """Words of an end, which each of several runs in one log tells."""
-NONE_OF_THEM = r"(?![\"']?\s{0,3}[:=]\s{0,3}0\b)"
-"""Behind a word of trouble: a counter that stands at zero is none."""
+NULL = r"(?![\"']\s{0,3}:\s{0,3}null\b)"
+NONE_OF_THEM = r"(?![\"']?\s{0,3}[:=]\s{0,3}0\b)" + NULL
+"""Behind a word of trouble: a counter that stands at zero, or a field without a value, is none."""
 DENIED = lazy_re(
     r"\b(?:not|never|before|fail\w*|error|unless|until|without|when|if)\b" + NONE_OF_THEM + r"|\bafter\b(?! \d)"
     r"|\b(?:killed|cancell?ed|timed? ?out)\b"
@@ -127,7 +128,7 @@ TROUBLE = lazy_re(
     r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
     + r"|\bexited with (?:exit )?(?:code|status) [1-9]|^Command '[^\n]{1,990}' (?:returned non-zero |died with <Sig)"
-    + rf"|\w(?:Error|Exception)\b|{NO_NUMBER}"
+    + rf"|\w(?:Error|Exception)\b{NULL}|{NO_NUMBER}"
     + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:"
     + r"|^(?:[a-z_]\w{0,60}\.){1,6}(?:errors?|exceptions?|exc)\.(?-i:[A-Z])\w{1,60}: ",
     re.IGNORECASE,

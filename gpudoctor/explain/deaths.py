@@ -14,7 +14,7 @@ from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.things import is_removed
 from gpudoctor.explain.to_change import sets_it
-from gpudoctor.explain.tracebacks import Raised
+from gpudoctor.explain.tracebacks import STANDARD, Raised
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import ranges, shortened
 from gpudoctor.lazy import lazy_re
@@ -35,8 +35,10 @@ SageMaker)."""
 REFERS = lazy_re(
     r"(?i)\bsee (?:the )?(?:root cause|stack ?trace|traceback|errors?|logs?|output)\b[^.\n]{0,40}"
     r"(?:\babove\b|\bfor (?:the )?(?:root cause|reason|details)\b)"
+    r"|\bother (?:ranks|processes|workers|nodes) that (?:did(?:n't| not)|have(?:n't| not)|failed|died|crashed)\b"
 )
-"""An error whose message says itself that another one came first (vLLM's engine, of its core)."""
+"""An error whose message says itself that another one came first (vLLM's engine, of its core), or that others did not
+get as far (SGLang, of loading a model)."""
 CUT_OFF = lazy_re(r"Ran out of input|pickle data was truncated|unexpected EOF")
 """CPython's pickle, of what ends too early."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
@@ -192,8 +194,9 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             continue
         error, rank = traceback.known or traceback.first, traceback.told.rank
         who = f"rank {rank}" if rank is not None else "the program" if alone else "a process"
-        place = f" at {error.file}:{error.at}" if error.file else ""
-        function = f" in {error.function}" if error.function and error.function != "<module>" else ""
+        is_shown = bool(error.file) and STANDARD.search(error.file) is None  # no one can mend Python's own library
+        place = f" at {error.file}:{error.at}" if is_shown else ""
+        function = f" in {error.function}" if is_shown and error.function not in ("", "<module>") else ""
         message = f"{error.type}: {error.words}" if error.words else error.type
         judged = judged_exception(
             *(error.type, error.all_words, error.innermost, error.raised_by, error.function),
@@ -213,6 +216,8 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
         )
         if variant in KNOWN_BY_PLACE:
             judged = CAUSES[cause].judge(variant)
+        if variant == "own-line" and not is_shown:
+            variant = "alone" if alone else "at"
         if cause == "program-error" and rank is not None and is_removed_by_another(error):
             cause, variant, judged = "checkpoint-race", "gone", CAUSES["checkpoint-race"].judge("gone")
         told = failed and not (judged.kind in OF_LOOSE_WORDS and variant in SAYS_NO_MORE)

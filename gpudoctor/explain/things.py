@@ -57,6 +57,14 @@ THINGS = _rows(
         False,
     ),
     (
+        "compiled",
+        r"/torchinductor_[^/]+/|/\.triton/|/triton(?:/cache|_cache\w*)?/[\w-]+/[\w.-]+$|/torchinductor/",
+        "processes that compile at once replace each other's files in that cache, or somebody emptied it: start again, "
+        "and give each node a folder on a disk of its own, or each rank one (TORCHINDUCTOR_CACHE_DIR, "
+        "TRITON_CACHE_DIR)",
+        False,
+    ),
+    (
         "temporary",
         r"^/(?:var/)?tmp/|/pymp-|/tmp[a-z0-9_]{8}(?:/|$)",
         "something removed it while it was used (a cleaner of that folder, the end of another process), or it was made "

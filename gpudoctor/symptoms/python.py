@@ -227,6 +227,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("undefined symbol: ", "' not found (required by"),
         pattern=(
             r"(?P<library>[\w./+-]{1,300}\.so[\w.]{0,20}): undefined symbol: (?P<symbol>\w{1,400})",
+            r"symbol lookup error: (?P<library>[\w./+-]{1,300}): undefined symbol: (?P<symbol>\w{1,400})",
             r"(?P<library>[\w./+-]{1,300}): version [`'](?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|libcu\w{1,20}|NCCL)[\w.]"
             r"{0,20})' not found",
         ),
@@ -237,6 +238,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="the dynamic loader (ld.so)",
         sample=(
             "ImportError: /opt/venv/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommWindowDeregister",
+            "./build/reduce_perf: symbol lookup error: ./build/reduce_perf: undefined symbol: ncclCommSplit",
             "ImportError: /lib/x86_64-linux-gnu/libm.so.6: version `GLIBC_2.38' not found (required by "
             "/opt/ext/fused.so)",
         ),

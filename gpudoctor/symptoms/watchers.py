@@ -98,14 +98,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "ray-no-node-fits",
-        pattern=r"No available node types can fulfill resource requests? (?P<request>\{[^\n}]{1,160}\})",
+        pattern=r"No available node types can fulfill resource requests? (?:defaultdict\(<class 'float'>, )?"
+        r"(?P<request>\{[^\n}]{1,160}\})",
         cause="scheduler-refused",
-        variant="devices",
+        variant="ray",
         confidence=LIKELY,
         seen="no node of the Ray cluster can give {request}: the workers are not started",
         source="ray autoscaler/_private/event_summarizer.py, autoscaler.py; autoscaler/v2/event_logger.py",
-        sample="(autoscaler +24s) Error: No available node types can fulfill resource request {'GPU': 8.0, 'CPU': "
-        "8.0}. Add suitable node types to this cluster to resolve this issue.",
+        sample=(
+            "(autoscaler +24s) Error: No available node types can fulfill resource request {'GPU': 8.0, 'CPU': "
+            "8.0}. Add suitable node types to this cluster to resolve this issue.",
+            "(autoscaler +41s) Error: No available node types can fulfill resource request defaultdict(<class "
+            "'float'>, {'CPU': 4.0, 'GPU': 4.0}). Add suitable node types to this cluster to resolve this issue.",
+        ),
         counter="(autoscaler +24s) Adding 1 node(s) of type gpu.",
     ),
     Symptom(
