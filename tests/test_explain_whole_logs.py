@@ -433,3 +433,60 @@ def test_the_footer_of_a_pbs_job() -> None:
 )
 def test_counts_and_clocks_are_no_advice(line: str) -> None:
     assert not said(f"the bench begins\n{line}\n").advice
+
+
+def of_a_node(*raised: str) -> str:
+    """One node's output of a torchrun that reads its ranks' (--tee 3) and writes into a file: what they raised, its own
+    end and table, and what was left of their steps in its buffer."""
+    stack = ('  File "/w/train.py", line 44, in <module>', "    main()", '  File "/w/train.py", line 34, in main')
+    lines = [
+        f"[default{local}]:[rank{40 + local}]: {line}"
+        for local, error in enumerate(raised)
+        for line in ("Traceback (most recent call last):", *stack, "    loss.backward()", error)
+    ]
+    own = '  File "/v/lib/python3.11/site-packages/torch/distributed/{}", line {}, in {}'
+    elastic = "torch/distributed/elastic/multiprocessing/api.py"
+    lines += [
+        f"W1128 02:56:26.728000 31395 {elastic}:1028] Sending process 31445 closing signal SIGTERM",
+        f"E1128 02:56:27.054000 31395 {elastic}:1002] failed (exitcode: 1) local_rank: 0 (pid: 31426) of binary: "
+        "/v/bin/python",
+        "Traceback (most recent call last):",
+        '  File "<frozen runpy>", line 198, in _run_module_as_main',
+        own.format("run.py", 1032, "<module>"),
+        "    main()",
+        own.format("launcher/api.py", 383, "launch_agent"),
+        "    raise ChildFailedError(",
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "=" * 60,
+        "/w/train.py FAILED",
+        "-" * 60,
+        "Failures:",
+        "  <NO_OTHER_FAILURES>",
+        "-" * 60,
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-11-28_02:56:26",
+        "  host      : n6",
+        "  rank      : 40 (local_rank: 0)",
+        "  exitcode  : 1 (pid: 31426)",
+        "  error_file: <N/A>",
+        "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+        "=" * 60,
+    ]
+    return "\n".join((*lines, *(f"[default0]:step {step} of rank 40" for step in range(8)))) + "\n"
+
+
+CLOSED = (
+    "RuntimeError: [/__w/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer "
+    "[10.0.0.5]:17799. This is typically caused by a remote worker crashing."
+)
+
+
+def test_steps_that_torchrun_writes_behind_its_own_end_do_not_go_on() -> None:
+    """Of 64 ranks on eight nodes: of seven nodes' outputs it was said that nothing is wrong and the job gets on."""
+    beside = said(of_a_node(CLOSED, CLOSED))
+    assert not beside.well and not beside.causes and beside.kind == "dead-rank"
+    assert beside.unknown is not None and "10.0.0.5 was closed from the other end" in beside.unknown
+    assert beside.starts == ""  # the second rank's stack is no second run
+    first = said(of_a_node("KeyError: 'tokens'", CLOSED))
+    assert first.causes[0].ranks == (40,) and "KeyError: 'tokens' at /w/train.py:34" in first.causes[0].summary

@@ -11,7 +11,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.absent import missing
 from gpudoctor.explain.candidate import DIED_OF, SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.classes import judged_exception
-from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
+from gpudoctor.explain.deaths import AFTERWARDS, OF_LAUNCHERS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.elsewhere import elsewhere, key_of_nobody, stood_elsewhere
 from gpudoctor.explain.endings import judged_signal, judged_status_of_windows
@@ -334,9 +334,9 @@ def _story(facts: Facts, tracebacks: list[Spoken]) -> tuple[Line, ...]:
 
 def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
     """By what the first traceback raised, though something else may have failed before it."""
-    if not tracebacks:
+    first = next((traceback for traceback in tracebacks if traceback.last.name not in OF_LAUNCHERS), None)
+    if first is None:
         return None
-    first = tracebacks[0]
     if first.signalled is not None:
         return judged_signal(first.signalled)
     if first.kind == "asked" or first.is_left:
@@ -348,6 +348,14 @@ def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
     return None if judged.kind == "exception" else judged
 
 
+def _gone_before(tracebacks: list[Spoken]) -> Event | None:
+    """Where all that was raised is that another rank had gone, the first line of that."""
+    raised = [traceback for traceback in tracebacks if traceback.last.name not in OF_LAUNCHERS]
+    if not raised or any(traceback.kind != "consequence" for traceback in raised):
+        return None
+    return next((event for each in raised for event in each.events if event.symptom.role == "consequence"), None)
+
+
 def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
     """What failed, where nobody can say why."""
     if waited:
@@ -357,6 +365,10 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         ranks = {ended.rank for ended in facts.exits if ended.exit.exitcode in codes and ended.rank is not None}
         who = ranks_text(ranks) if ranks else counted(sum(codes.values()), "process", "processes")
         status = ", ".join(sorted(f"{code}" for code in codes))
+        gone = _gone_before(tracebacks)
+        if gone is not None:
+            said = of_symptom(gone, standing="consequence").summary
+            return f"{who} ended with exit status {status}; {said}, and why, these logs do not say"
         return f"{who} ended with exit status {status}, and no line before says why"
     told = [event for event in facts.events if event.symptom.role in ("consequence", "connection")]
     # who asked for the end says more than who carried it out, and than an exchange that broke off by it

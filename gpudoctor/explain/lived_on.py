@@ -51,6 +51,8 @@ SENTENCE = lazy_re(r"[.;](?=\s|$|[A-Z])")
 OF_A_BUFFER = 8
 """Steps behind the exception of a main program that may have stood in its buffer, which is written when it dies (our
 rule of thumb)."""
+OF_TORCHRUN = "ChildFailedError"
+"""Its last words, once (torch/distributed/launcher/api.py)."""
 TURNED_ROUND = 4
 """Lines (our rule of thumb)."""
 SHELL = frozenset({"command-not-found"})
@@ -112,6 +114,8 @@ def of_a_record(traceback: Traceback, end: Sequence[tuple[int, str]]) -> bool:
 def died_of(told: ToldTraceback, course: CourseSeen) -> bool:
     """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program.
     Nor more than it had kept in its buffer, where it begins behind a bar that was still drawn on its line."""
+    if _is_uncaught(told) and told.traceback.raised[-1].name == OF_TORCHRUN:
+        return True  # with --tee it writes what was left in its buffer behind its own end
     most = OF_A_BUFFER if breaks_a_bar(told, course) else 1
     return _is_uncaught(told) and course.moved_after(told.traceback.last_line) < most
 

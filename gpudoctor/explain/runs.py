@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gpudoctor.explain.lines import Block
+from gpudoctor.explain.writers import unprefixed
 from gpudoctor.lazy import lazy_re
 
 HEAD_LINES = 40
@@ -159,9 +160,11 @@ def _pieces(text: bytes, most: int) -> list[bytes]:
 
 
 def _piece(line: bytes) -> bytes:
-    if NO_FIRST.search(line[:300]):
+    # behind the mark of a rank: a traceback's source is indented there
+    said = unprefixed(line[:300].decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if NO_FIRST.search(said):
         return b""
-    piece = max(DIGITS.split(line[:300]), key=len).strip()
+    piece = max(DIGITS.split(said), key=len).strip()
     return piece if len(piece) >= SHORTEST and 2 * len(LETTER.findall(piece)) >= len(piece) else b""
 
 

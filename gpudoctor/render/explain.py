@@ -28,7 +28,7 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
         others = answer.causes
         if answer.unknown:
             show(f"undecided {answer.unknown}", screen, style="bold", head="bold magenta")
-            for line in answer.story[-3:] if not others else ():
+            for line in (*answer.story[:1], *answer.story[1:][-2:]) if not others else ():
                 _show_line(line, screen, names)
         if answer.advice:
             show(f"Fix: {answer.advice}", screen, indent=2)
