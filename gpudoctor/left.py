@@ -121,7 +121,7 @@ class _AsItWas:
         stack = [Frame(*frame) for frame in stood.frames]
         sources = Sources()
         try:
-            passage = sources.passage(stack, said, further, self._until)
+            passage = sources.passage(stack, said, further, self._until, hooked=stood.in_backward)
         finally:
             sources.end()
         return told_on(passage) if passage is not None else None

@@ -256,3 +256,23 @@ def test_a_method_that_waits_for_one_of_the_same_name() -> None:
     """
     body = f"{SAYS}buffer = Buffer()\nbuffer.wait()\ndist.all_reduce(gradient)  # W\n"
     assert kinds(between(body, "rank 1 step 3 begins", above=above)) == (["thread"], [])
+
+
+BEHIND = (
+    "loss.backward()  # W\nprint(f'rank {rank} loss {loss}', flush=True)\nif step % 4 == 0:\n    ask(port, beside)\n"
+)
+
+
+def test_what_would_have_been_written_since_was_not_come_to() -> None:
+    """Behind its last words it stands before the next ones, and so not in the model; nor has it gone another round."""
+    body = SAYS + "loss = model(batch)\n" + BEHIND
+    above = "def ask(port, group):\n    dist.all_reduce(port, group=group)\n"
+    gloo = "beside = dist.new_group(backend='gloo')\n"
+    said = "rank 1 loss 0.5"
+    assert kinds(between(body, said, above=gloo + above)) == (["another backend"], [])
+    assert between(body, said, 1, above=gloo + above) is None
+    # A group of NCCL's is counted by NCCL; of what is not flushed nobody knows how late it is.
+    waits, others = kinds(between(body, said, above="beside = dist.new_group([0, 1])\n" + above))
+    assert (waits, others) == ([], ["dist.all_reduce(port, group=group)"])
+    waits, others = kinds(between(body.replace(", flush=True", ""), said, above=gloo + above))
+    assert "model(batch)" in others

@@ -30,6 +30,12 @@ CAUSE = Cause(
             "start containers of one node with one IPC namespace (docker: --ipc=host; Kubernetes: hostIPC: true).",
             (command("gpudoctor check host driver"), command("export NCCL_CUMEM_HOST_ENABLE=0")),
         ),
+        "not-mapped": Fix(
+            "A rank could not map the memory of another rank's GPU: give all ranks of a node the same "
+            "NCCL_CUMEM_ENABLE, start containers of one node with --ipc=host and --pid=host, and else go through host "
+            "memory.",
+            (command("gpudoctor check host driver"), command("export NCCL_P2P_DISABLE=1")),
+        ),
     },
     confirm=("With NCCL_P2P_DISABLE=1 the same job runs; gpudoctor check host names ACS or IOMMU."),
     foreseen_by=("acs-redirects-peer-traffic", "iommu-translation-on"),

@@ -19,7 +19,7 @@ from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints, own_co
 from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.members import membership
-from gpudoctor.explain.only_network import without_its_network
+from gpudoctor.explain.only_network import LEADS_TO_NO_NODE, on_one_host, without_its_network
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
 from gpudoctor.explain.placed import placed, reckoned, surely_placed
@@ -77,6 +77,10 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     """Of what is unknown: its class, where its words tell it."""
     consequences: tuple[Line, ...]
     story: tuple[Line, ...]
+
+
+AT_THE_FIRST = "device-not-set"
+"""Where that makes ranks wait, the first collective does not end: of those that have completed some it is no cause."""
 
 
 def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None = None) -> Conclusion:
@@ -141,6 +145,8 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
     if failed:
         candidates += printed_batches(facts)
         contexts = _by_itself(facts, "context", "pattern", PROMOTED)
+        if any(wait.completed is not None and wait.completed > 0 for wait in waiting):
+            contexts = [each for each in contexts if each.cause != AT_THE_FIRST]
         candidates += contexts
     candidates += _by_itself(facts, "connection", "connection", CONNECTIONS)
     candidates += _by_itself(facts, "consequence", "consequence", FOLLOWS)
@@ -227,6 +233,7 @@ def _by_itself(facts: Facts, role: Role, standing: Standing, share: float) -> li
         if event.symptom.role == role
         and event.symptom.cause
         and not (event.symptom.cause == "rank-died" and event.rank in forced)  # torchrun has killed it
+        and not (event.symptom.id in LEADS_TO_NO_NODE and on_one_host(facts))
     ]
 
 

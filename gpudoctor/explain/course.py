@@ -146,12 +146,13 @@ MILD = lazy_re(
     r"|^(?:rm: cannot remove .{1,99}|ls: cannot access .{0,99}\*.{0,99}|\d{1,7}\s{1,8}\S{1,99}\.\w{1,3}): No such file|"
     r"^(?:[A-Za-z][\w ]{1,60}:|\[\w{2,6}\]) Could not collect$|^Vulnerability [\w ]{2,40}: |"
     r"^\s{0,8}Reason=[^\n]{1,200} \[\w{1,40}@\d{4}-|^fatal: not a git repository \(|^Failed to add the host to|"
-    r"^\s{0,40}except\b[^\n]{0,200}:\s*$",
+    r"^\s{0,40}except\b[^\n]{0,200}:\s*$|"
+    r"\bNCCL ATTN Failed to initialize NET plugin \w+\s*$|\bNCCL WARN RMA/Socket : rma_socket requires GDRCopy\b",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: of a plugin that XLA has twice, a choice that Inductor leaves out, a fork that gRPC
 does not follow, a ptxas for which the driver stands in, a nearly full disk and trials that are done (Ray), a release
-(vLLM), what is gone already (rm, wandb, git), not there (collect_env, lscpu, gdb), beside a state (scontrol), code."""
+(vLLM, NCCL's networks), what is gone already (rm, wandb, git), not there (lscpu, gdb), beside a state, code."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")

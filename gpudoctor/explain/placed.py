@@ -71,5 +71,6 @@ def _at(wait: Wait, way: Stood) -> Wait:
         where=f"{at.file}:{at.line}" if not way.in_backward else "",
         frames=way.frames if not way.in_backward else (),
         in_backward=way.in_backward,
+        backward=way.frames if way.in_backward else (),
         is_called=bool(way.operation),
     )

@@ -136,7 +136,7 @@ def _candidates(causes: Sequence[OfProgram], waits: Sequence[Wait]) -> list[Cand
 
 def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None, died: set[int]) -> list[Candidate]:
     """Of the one rank that did not come: what lies between its last words and the line where the others waited."""
-    placed = [wait for wait in waits if wait.frames and not wait.in_backward]
+    placed = [wait for wait in waits if wait.frames or wait.backward]
     absent = missing(facts, {wait.rank for wait in waits})
     if program is None or not placed or len(absent) != 1 or absent & died:
         return []
@@ -147,7 +147,10 @@ def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None,
     last = facts.said_last.get(rank)
     if last is None or any(wait.where != first.where for wait in waits) or _raised_since(rank, last, facts):
         return []
-    stood, further = Stood(first.function, first.frames), rounds_between(rank, first.rank, facts)
+    stood, further = (
+        Stood(first.function, first.frames or first.backward, first.in_backward),
+        rounds_between(rank, first.rank, facts),
+    )
     if further is None and program.between(last.text, stood, 1) is not None:
         return []  # both lines stand in one loop, and of which rounds they are is not known
     passed = program.between(last.text, stood, further or 0)

@@ -53,6 +53,8 @@ class Wait(Struct, frozen=True, kw_only=True):
     """Of the user's code, innermost first, where the log tells the stack from which it was called."""
     in_backward: bool = False
     """A hook of torch's has started it in a backward pass."""
+    backward: tuple[StackFrame, ...] = ()
+    """The line of that backward pass, where it is the only one of the program, and those that call it."""
     is_whole: bool = True
     """Its stack begins with a module; else a hook of the program may have started it in a backward pass."""
 
@@ -111,10 +113,8 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
 
 
 def _of_stack(told_stack: ToldStack, rank: int) -> Wait:
-    stack, wait = (
-        told_stack.stack,
-        Wait(rank=rank, moment=told_stack.moment, line=told_stack.at, operation=named(told_stack.stack.collective)),
-    )
+    stack = told_stack.stack
+    wait = Wait(rank=rank, moment=told_stack.moment, line=told_stack.at, operation=named(stack.collective))
     where = f"{stack.file}:{stack.at}" if stack.file else ""
     called = wait.operation != ""
     wait = structs.replace(wait, function=stack.collective, frames=stack.frames, in_backward=stack.by_hook)

@@ -8,6 +8,8 @@ from gpudoctor.snapshot.evidence import Enclosing
 
 MOST_CALLS = 5
 SINCE, LOOP, CALL = "since", "loop", "call"
+ON_CPU = "another backend"
+"""A collective on a group of gloo's, which NCCL does not count."""
 CAUSE_OF = {
     "queue": "queue-wait",
     "file lock": "file-lock-wait",
@@ -24,6 +26,7 @@ CAUSE_OF = {
     "asyncio": "asyncio-wait",
     "input": "stopped-rank",
     "leaves": "rank-divergent-decision",
+    ON_CPU: "rank-divergent-decision",
 }
 """Of what is waited for the cause; of the others (a pool, a signal) the text does not tell which it is."""
 

@@ -122,7 +122,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "profiler not initialized: call cudaProfilerInitialize()",
             "cudaDeviceSynchronize failed because caller's grid depth exceeds cudaLimitDevRuntimeSyncDepth",
         ),
-        unless="transport/nvls.cc",
+        unless="transport/",
         cause="program-error",
         variant="cuda-call",
         confidence=LIKELY,

@@ -216,7 +216,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "nccl-start-exchange-truncated",
         pattern=r"(?:NCCL WARN |^)Message truncated : received (?P<size>[\d,]{1,20}) bytes instead of (?P<other>\d+)",
         cause="version-mismatch",
-        confidence=POSSIBLE,
+        confidence=LIKELY,
         seen="a rank sent {size} bytes at the start where another waited for {other}",
         source="NCCL bootstrap.cc",
         sample=WARN + "Message truncated : received 1024 bytes instead of 256",

@@ -138,14 +138,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nvls-failed",
-        needle="transport/nvls.cc",
-        pattern=r"transport/nvls\.cc:\d+ NCCL WARN Cuda failure (?P<error>\d+)?",
+        needle=("transport/nvls.cc", "transport/multicast.cc"),
+        pattern=r"transport/(?:nvls|multicast)\.cc:\d+ (?:\(\w+\) )?NCCL WARN Cuda failure (?P<error>\d+)?",
         cause="fabric-manager",
         variant="nvls",
         seen="setting up NVLink SHARP failed with CUDA error {error}",
-        versions="nccl 2.18 to 2.26",
+        versions="in multicast.cc, with the function behind the line, in 2.32",
         source="NCCL transport/nvls.cc; nccl#1562, nccl#1672",
-        sample=NODE + "transport/nvls.cc:157 NCCL WARN Cuda failure 1 'invalid argument'",
+        sample=(
+            NODE + "transport/nvls.cc:157 NCCL WARN Cuda failure 1 'invalid argument'",
+            NODE + "transport/multicast.cc:27 (ncclMcCreate) NCCL WARN Cuda failure 801 'operation not supported'",
+        ),
         counter=NODE + "transport/nvls.cc:337 NCCL INFO NVLS Bind mem 0x7f0 UC handle 0x5 MC handle 0x6 size 2097152",
     ),
     Symptom(
@@ -174,14 +177,32 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "peer-ordinal-invalid",
         needle="'invalid device ordinal'",
-        pattern=r"transport/(?:p2p|shm)\.cc:\d{1,5} NCCL WARN Cuda failure (?:\d{1,4} )?'invalid device ordinal'",
+        pattern=r"transport/(?:p2p|shm)\.cc:\d{1,5} (?:\(\w+\) )?NCCL WARN Cuda failure (?:\d{1,4} )?'invalid device "
+        r"ordinal'",
         cause="duplicate-gpu",
         variant="peer-hidden",
         confidence=LIKELY,
         seen="NCCL asked CUDA for the GPU of another rank, which this process does not see",
         source="nccl src/transport/p2p.cc (busIdToCudaDev, cudaDeviceCanAccessPeer)",
-        sample="n07:81422:81733 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
+        sample=(
+            "n07:81422:81733 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 101 'invalid device ordinal'",
+            NODE + "transport/p2p.cc:180 (busIdToCudaDev) NCCL WARN Cuda failure 'invalid device ordinal'",
+        ),
         counter=WARN + "Cuda failure 'invalid device ordinal'",
+    ),
+    Symptom(
+        "peer-memory-not-mapped",
+        needle="transport/p2p.cc",
+        pattern=r"transport/p2p\.cc:\d{1,5} (?:\(\w+\) )?NCCL WARN Cuda failure (?:\d{1,4} )?'(?P<error>"
+        r"invalid argument|invalid resource handle|invalid device context|operation not supported|"
+        r"peer access is not supported between these two devices|mapping of buffer object failed)'",
+        cause="p2p-acs-iommu",
+        variant="not-mapped",
+        confidence=LIKELY,
+        seen="a rank could not map the GPU memory of another one: {error}",
+        source="NCCL transport/p2p.cc (ncclP2pImportShareableBuffer); tests/lab/nccl/failures.py",
+        sample=NODE + "transport/p2p.cc:322 (ncclP2pImportShareableBuffer) NCCL WARN Cuda failure 'invalid argument'",
+        counter=NODE + "transport/nvls.cc:157 NCCL WARN Cuda failure 1 'invalid argument'",
     ),
     Symptom(
         "device-ordinal-invalid",

@@ -1,6 +1,6 @@
 """More of NCCL: which ranks of a communicator start, which interfaces it takes, and words of releases before 2.18."""
 
-from gpudoctor.symptom import POSSIBLE, PROVED, Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
 NODE = "gpu12:6613:6702 [1] "
 VIRTUAL = r"(?:lo\d?|docker\d{0,3}|virbr\d{1,3}|veth\w{1,20}|br-\w{1,20}|cni\w{0,12}|flannel[\w.]{0,12}|cali\w{1,20})"
@@ -139,5 +139,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "RuntimeError: NCCL error: remote process exited or there was a network error",
         ),
         counter="ncclSuccess: no error",
+    ),
+    Symptom(
+        "nccl-file-refused",
+        needle="XML ",
+        pattern=(
+            r"XML (?P<what>Topology|Graph) has wrong version (?P<version>-?\d+), (?P<wanted>\d+) needed",
+            r"XML (?:Parse(?: error)?|Mismatch) : (?!Ignoring extra)(?P<problem>[^\n]{1,120})",
+        ),
+        cause="nccl-settings",
+        variant="file-text",
+        confidence=LIKELY,
+        seen=(
+            "the {what} file that NCCL was given is of version {version}, and it wants {wanted}",
+            "NCCL cannot parse the XML file that it was given: {problem}",
+        ),
+        source="NCCL graph/xml.cc",
+        sample=(
+            NODE + "graph/xml.cc:394 NCCL WARN XML Topology has wrong version 2, 1 needed",
+            NODE + "graph/xml.cc:210 NCCL WARN XML Parse : unterminated pci",
+            NODE + "graph/xml.cc:219 NCCL WARN XML Mismatch : pci / cpu",
+        ),
+        counter=NODE + "NCCL INFO XML Parse : Ignoring extra attributes (max 16)",
     ),
 )

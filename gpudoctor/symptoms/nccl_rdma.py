@@ -196,16 +196,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "rdma-port-event",
-        needle=("async fatal event", "Got async"),
+        needle=("async fatal event", "Got async", "Got non-fatal async"),
         # NCCL logs harmless events of a port in the same words: a changed GID table, a client that registers again.
         pattern=(
-            r"NET/IB : (?P<device>[^\s:]+):(?P<port>\d+) (?:async fatal|Got async)[^:\n]*: "
+            r"NET/IB : (?P<device>[^\s:]+):(?P<port>\d+) (?:async fatal|Got (?:non-fatal )?async)[^:\n]*: "
             r"(?P<event>(?i:port error|local catastrophic error|fatal error|device fatal|QP fatal|fatal)[^\n]*)",
         ),
         cause="ib-link-down",
         seen="{device} port {port} reported {event}",
         source="NCCL net_ib",
-        sample=WARN + "NET/IB : mlx5_4:1 Got async error event: port error",
+        versions="nccl 2.30 and later call a lost link a non-fatal event",
+        sample=(
+            WARN + "NET/IB : mlx5_4:1 Got async error event: port error",
+            WARN + "NET/IB : mlx5_4:1 Got non-fatal async event: port error(10)",
+        ),
         counter=WARN + "NET/IB : mlx5_4:1 Got async non-fatal event: GID table change (18)",
     ),
     Symptom(

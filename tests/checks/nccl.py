@@ -89,6 +89,13 @@ CASES = {
             times=3,
         ),
         silent(setting(NCCL_IB_DISABLE="false", NCCL_BUFFSIZE="0x800000", NCCL_IB_TC="", NCCL_IB_SL=" 3 ")),
+        # Asked of NCCL: 2.31.2 takes 0, 2.32.3 its default.
+        silent(with_nccl(setting(NCCL_NVLS_ENABLE="off"), 2, 31, 2)),
+        warning(
+            with_nccl(setting(NCCL_NVLS_ENABLE="off"), 2, 32, 3), "its default, 2", runs="export NCCL_NVLS_ENABLE=0"
+        ),
+        warning(with_nccl(setting(NCCL_CUMEM_ENABLE="no"), 2, 32, 3), "read as its default"),
+        silent(with_nccl(setting(NCCL_IB_DISABLE="false"), 2, 32, 3)),
         skipped(NO_ENVIRONMENT),
     ],
     "nccl-word-unknown": [

@@ -68,6 +68,11 @@ CASES = {
         warning(setting(NCCL_NET_PLUGIN="/opt/x/libnccl-net.so"), "no /opt/x/libnccl-net.so"),
         silent(with_network(setting(NCCL_NET_PLUGIN="ofi"), net_plugins=("/opt/amazon/lib/libnccl-net-ofi.so",))),
         silent(setting(NCCL_NET_PLUGIN="none")),
+        # Asked of NCCL 2.32.3: `Failed to initialize any NET plugin` (tests/lab/nccl/failures.py).
+        error(setting(NCCL_NET="AWS Libfabric"), "NCCL_NET=AWS Libfabric", "no network plugin", runs="unset NCCL_NET"),
+        silent(with_network(setting(NCCL_NET="gIB"), net_plugins=("/usr/local/gib/lib64/libnccl-net.so",))),
+        silent(setting(NCCL_NET="ib")),
+        silent(setting(NCCL_NET="Socket")),
         skipped(without(setting(NCCL_NET_PLUGIN="ofi"), net_plugins="ld.so.cache")),
     ],
     "nccl-path-missing": [

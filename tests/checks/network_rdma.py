@@ -320,6 +320,7 @@ FLAT = {
     for address in (*map(gpu_address, range(8)), *map(hca_address, range(8)))
 }
 FLAT_VM = with_network(H100, pci_paths=FLAT)
+TOPOLOGY = "/opt/microsoft/ndv5-topo.xml"
 FAR = with_network(
     with_rdma(rtx_4090_node(2), rdma_device(0, pci_bus_id="0000:06:00.0")),
     gpu_direct=H100.network.gpu_direct,
@@ -346,6 +347,9 @@ DIRECT_CASES = {
     "gpu-direct-rdma-off": [
         warning(LEVEL_LOC, "GPUs 0-7", "NCCL_NET_GDR_LEVEL=LOC allows LOC", runs="unset NCCL_NET_GDR_LEVEL"),
         info(FAR, "GPUs 0-1", "PHB away", "NCCL's default allows PXB", runs="export NCCL_NET_GDR_LEVEL=PHB"),
+        # NCCL goes by the provider's file then, whatever the tree shows.
+        skipped(with_network(with_environment(FAR, NCCL_TOPO_FILE=TOPOLOGY), nccl_paths=read("x", {TOPOLOGY: True}))),
+        info(with_network(with_environment(FAR, NCCL_TOPO_FILE=TOPOLOGY), nccl_paths=read("x", {TOPOLOGY: False}))),
         silent(on_both(FAR, gpu_direct_rdma=False)),  # GeForce: nothing to be done
         skipped(on_both(H100, gpu_direct_rdma=None), with_network(FAR, rdma_devices=unread(RDMA))),
     ],

@@ -7,7 +7,7 @@ A fixed number is right until the table of one port or node differs; then connec
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.fabric import ports_seen
 from gpudoctor.knowledge.nccl.repair import take_out
-from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, number, where
+from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, set_integer, where
 from gpudoctor.knowledge.network.rdma_selection import usable_ports
 
 CHOOSES_SINCE = (2, 21, 5)
@@ -16,7 +16,7 @@ CHOOSES_SINCE = (2, 21, 5)
 @check("nccl-gid-index-set", title="NCCL chooses the GID of RoCE ports by itself")
 def nccl_gid_index_set(machine: Snapshot) -> Problems:
     setting = effective(machine).get("NCCL_IB_GID_INDEX")
-    if setting is None or not setting.value or number(setting.value).value < 0:
+    if setting is None or not setting.value or set_integer({setting.name: setting}, setting.name, -1) < 0:
         return
     layers = {port.link_layer.value for _, port in usable_ports(machine)}
     if not layers:

@@ -1,12 +1,13 @@
 """A number is set as a word, or with something behind it, and NCCL reads another value than was meant.
 
 Why it matters: NCCL reads its integers with strtoll and looks neither at words nor at what follows the digits.
-NCCL_IB_DISABLE=true is 0 and changes nothing; NCCL_BUFFSIZE=8MB is 8 bytes; 010 is 8. Nothing is logged.
+NCCL_IB_DISABLE=true is 0 and changes nothing; NCCL_BUFFSIZE=8MB is 8 bytes; 010 is 8. Nothing is logged. Since 2.32 a
+word leaves the default as it is, so that NCCL_NVLS_ENABLE=off turns nothing off any more.
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
-from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, number, where
+from gpudoctor.knowledge.nccl.settings import WORDS_ARE_DEFAULT_SINCE, Setting, effective, evidence, number, where
 from gpudoctor.knowledge.nccl.variables import table
 
 MEANS_ONE = ("true", "yes", "on", "y", "t", "enable", "enabled")
@@ -21,6 +22,13 @@ def nccl_value_misread(machine: Snapshot) -> Problems:
         if row is None or row.kind != "integer" or not setting.value:
             continue
         taken, meant = misreading(setting.value)
+        word = setting.value.strip().lower()
+        if setting.word_is_default and not number(setting.value).is_number:
+            default = row.default(WORDS_ARE_DEFAULT_SINCE)
+            meant = "0" if word in MEANS_ZERO else meant
+            taken = (
+                "" if meant == "0" == str(default) else f"its default{f', {default}' if default is not None else ''}"
+            )
         if taken:
             yield Problem(
                 severity="warning",

@@ -19,6 +19,8 @@ ENVIRONMENT = "environment"
 CONF_FILE_VARIABLE = "NCCL_CONF_FILE"
 CONF_FILE_SINCE = (2, 23, 4)
 HOME_VARIABLE_SINCE = RETURN_DROPPED_SINCE = (2, 30, 3)
+WORDS_ARE_DEFAULT_SINCE = (2, 32, 0)
+"""Before, a word was 0 (asked of 2.31.2 and 2.32.3)."""
 LARGEST = 2**63 - 1
 
 HIDDEN_NAME = lazy_re(r"(?:^|,)[\s^=]*" + re.escape(HIDDEN))
@@ -33,6 +35,8 @@ class Setting(NamedTuple):
     value: str
     origin: str
     """ "environment", or the path of the file."""
+    word_is_default: bool = False
+    """To this NCCL a number's default holds where its value begins with none; else that is 0."""
 
 
 class Number(NamedTuple):
@@ -80,7 +84,10 @@ def effective(machine: Snapshot) -> dict[str, Setting]:
         }
     environment = machine.environment.value
     settings |= {name: Setting(name, value, ENVIRONMENT) for name, value in environment.items()}
-    return {name: settings[name] for name in sorted(settings) if name.startswith("NCCL_")}
+    default = (version_if_known(machine) or (0,)) >= WORDS_ARE_DEFAULT_SINCE
+    return {
+        name: settings[name]._replace(word_is_default=default) for name in sorted(settings) if name.startswith("NCCL_")
+    }
 
 
 def files_in_use(machine: Snapshot) -> tuple[ConfigFile, ...]:
@@ -169,12 +176,20 @@ def version_if_known(machine: Snapshot) -> tuple[int, int, int] | None:
 
 
 def set_integer(settings: Mapping[str, Setting], name: str, default: int) -> int:
-    """An integer parameter as NCCL takes it: unset, empty or too large is its default."""
+    """An integer parameter as NCCL takes it: unset, empty or too large is its default, and since 2.32 a word."""
     setting = settings.get(name)
     if setting is None or not setting.value:
         return default
     whole = number(setting.value)
-    return default if whole.too_large else whole.value
+    return default if whole.too_large or (setting.word_is_default and not whole.is_number) else whole.value
+
+
+def topology_file(machine: Snapshot) -> str:
+    """The file by which NCCL knows what lies between devices, in place of what it finds; "" where there is none.
+
+    (NCCL graph/topo.cc, ncclTopoGetSystem: of a device that the file has, the tree is not read.)"""
+    name = set_text(effective(machine), "NCCL_TOPO_FILE")
+    return name if name and machine.network.nccl_paths.value_or({}).get(name) else ""
 
 
 def set_text(settings: Mapping[str, Setting], name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.rails import between_sockets, is_arm, rate
-from gpudoctor.knowledge.nccl.settings import Setting, dotted, effective, nccl_version, set_integer
+from gpudoctor.knowledge.nccl.settings import Setting, dotted, effective, nccl_version, set_integer, topology_file
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.gpu_direct import LEVEL_NAMES, parsed_level, verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
@@ -69,7 +69,11 @@ class _Machine:
         self.version = nccl_version(machine)
         self.paths: dict[tuple[int, int], str] = {}
         self.unknown: dict[tuple[int, int], str] = {}
+        file = topology_file(machine)
         for pair in itertools.combinations(range(len(self.gpus)), 2):
+            if file:
+                self.unknown[pair] = f"NCCL goes by {file}, and not by what is between them here"
+                continue
             try:
                 self.paths[pair] = self._path(*pair)
             except (NotRead, ValueError) as error:

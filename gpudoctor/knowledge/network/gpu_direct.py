@@ -8,7 +8,7 @@ import re
 from typing import Literal, NamedTuple
 
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
-from gpudoctor.knowledge.nccl.settings import Setting, effective, nccl_version, set_integer
+from gpudoctor.knowledge.nccl.settings import Setting, effective, nccl_version, set_integer, topology_file
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import address_of, class_or_reason, nccl_class
 from gpudoctor.lazy import lazy_re
@@ -176,6 +176,8 @@ def _verdict(machine: Snapshot, gpu: Gpu, device: RdmaDevice, allowed: Level, mo
         if works is False:
             return verdict(False, f"no peer memory module is loaded, and {ways}", "module")
         way = "by DMA-BUF" if works else ""
+    if file := topology_file(machine):
+        return verdict(None, f"NCCL goes by {file}, and not by what is between them here", "unknown")
     if not path:
         return verdict(None, unknown, "unknown")
     if not allowed.allows(path):

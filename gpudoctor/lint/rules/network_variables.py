@@ -268,7 +268,7 @@ _MEANT = lazy_re(r"true|yes|on|enabled?", re.IGNORECASE)
     "E21",
     title="NCCL's switches are numbers",
     severity="warning",
-    source="NCCL 2.3 to 2.32, src/misc/param.cc, ncclLoadParam: strtoll(str, &endptr, 0), so that a word is 0",
+    source="NCCL 2.3 to 2.31, misc/param.cc: strtoll, so that a word is 0; 2.32.3 keeps its default (asked)",
     bad=(
         "NCCL_IB_DISABLE=True torchrun --standalone --nproc-per-node=4 train.py\n",
         "export NCCL_P2P_DISABLE=yes\n#@ node 0\n" + _TORCHRUN.format(0),
@@ -288,6 +288,6 @@ def word_for_a_number(job: LintJob) -> Iterator[LintFinding]:
         yield LintFinding(
             span=span_of(job, setting),
             summary=f"{setting.name}={text}: NCCL reads a number, and of a word 0",
-            happens=f"It is as if {setting.name}=0 stood there (newer releases: Invalid value, and the default).",
+            happens=f"It is as if {setting.name}=0 stood there (NCCL 2.32 and later: as if it were not set).",
             fix=f"Write {setting.name}=1.",
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, HARMLESS_ROOTS, KNOWN_WAITS, NAMED_BY, PLAIN
-from gpudoctor.knowledge.on_the_way import CALL, LOOP, SINCE
+from gpudoctor.knowledge.on_the_way import CALL, LOOP, ON_CPU, SINCE
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.source_text import cut, text_of
 from gpudoctor.read.job.source_walk import children, functions_of, walk
@@ -38,9 +38,12 @@ Passage = tuple[Enclosing, ...]
 through is there, or each round changes what they ask."""
 
 
-def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -> Passage | None:
+def passage(
+    tree: ast.Module, stack: Sequence[Frame], said: str, further: int, *, hooked: bool = False
+) -> Passage | None:
     """`stack`: of a rank that waited, innermost first, frames of this file. `further`: rounds by which it is ahead of
-    the last words. None where no statement of these functions has written them, or several may have."""
+    the last words. `hooked`: it waited in what hooks have started in the backward of that line. None where no statement
+    of these functions has written them, or several may have; or where it would have written others since."""
     for number, frame in enumerate(stack):
         scope = _scope(tree, frame)
         spoken = [each.node for each in walk(scope) if says(each.node, said)] if scope is not None else []
@@ -55,11 +58,29 @@ def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -
         region = _between(_levels(scope, line), _levels(scope, frame.line), inner, further)
         if region is None:
             return None
+        if further == 1:
+            before = _between(_levels(scope, line), _levels(scope, frame.line), inner, 0)
+            if before is not None and any(map(_is_written_at_once, before)):
+                return None
         seen = _Seen(tree)
         for node in region:
+            if _is_written_at_once(node):
+                return seen.passage(line)  # these would be its last words
             seen.look(node, 0)
+        if hooked:
+            seen.others.append(Enclosing(CALL, frame.line, "backward"))
         return seen.passage(line)
     return None
+
+
+def _is_written_at_once(node: ast.AST) -> bool:
+    """`print(..., flush=True)`, which is in the log where it was come to."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or text_of(call.func) != "print":
+        return False
+    given = {each.arg: each.value for each in call.keywords}
+    flush = given.get("flush")
+    return isinstance(flush, ast.Constant) and flush.value is True and given.keys() <= {"flush", "end", "sep"}
 
 
 def passage_after(tree: ast.Module, stack: Sequence[Frame], last: Sequence[Frame]) -> Passage | None:
@@ -234,6 +255,7 @@ class _Seen:
         self._functions = functions_of(tree)
         self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         self._made = dict(_made(tree))
+        self._groups_on_cpu = _makes_groups_on_cpu(tree)
         self._looked: set[int] = set()
 
     def passage(self, said_at: int) -> Passage:
@@ -286,7 +308,7 @@ class _Seen:
             for passed in (self.waits, self.others, self.loops):
                 passed.clear()
             return
-        kind = "" if kind == "collective" else kind
+        kind = ("" if of_all or not self._groups_on_cpu else ON_CPU) if kind == "collective" else kind
         if kind:
             self._told(kind, call, text_of(call))
         elif (own := self._own(call)) is None:
@@ -346,6 +368,13 @@ class _Seen:
         locks = ((pattern, kind) for pattern, methods, kind in NAMED_BY if "acquire" in methods)
         found = (kind for pattern, kind in locks if pattern.search(made or text_of(node).rpartition(".")[2]))
         return next((kind for kind in found if kind != "harmless"), "")
+
+
+def _makes_groups_on_cpu(tree: ast.Module) -> bool:
+    """Whether all groups that a file makes are gloo's."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and text_of(node.func).endswith("new_group")]
+    backends = [next((each.value for each in call.keywords if each.arg == "backend"), None) for call in calls]
+    return bool(calls) and all(isinstance(each, ast.Constant) and each.value == "gloo" for each in backends)
 
 
 def _changes_what_it_asks(loop: ast.While) -> bool:

@@ -30,6 +30,7 @@ class SourceRequest(Struct):
     stack: tuple[Frame, ...] = ()
     said: str = ""
     further: int = 0
+    hooked: bool = False
     last: tuple[Frame, ...] = ()
     """For `passage`, or with `last` for `passage_after`: what is asked then, and not for the context of a line."""
     ways: tuple[str, ...] | None = None
@@ -80,7 +81,9 @@ def _passage(asked: SourceRequest) -> Passage | None:
         return None
     if tree is not None and asked.last:
         return passage_after(tree, asked.stack, asked.last)
-    return passage(tree, asked.stack, asked.said, asked.further) if tree is not None else None
+    if tree is None:
+        return None
+    return passage(tree, asked.stack, asked.said, asked.further, hooked=asked.hooked)
 
 
 def _ways(asked: SourceRequest) -> Ways | None:

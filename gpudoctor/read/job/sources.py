@@ -109,7 +109,14 @@ class Sources:
         return tuple(filter(fits, every))
 
     def passage(
-        self, stack: Sequence[Frame], said: str, further: int, until: float, last: Sequence[Frame] = ()
+        self,
+        stack: Sequence[Frame],
+        said: str,
+        further: int,
+        until: float,
+        last: Sequence[Frame] = (),
+        *,
+        hooked: bool = False,
     ) -> Passage | None:
         """What lies between the statement that has written a line, or the last collective that a rank has come to, and
         where others waited, in each of the files."""
@@ -119,9 +126,8 @@ class Sources:
                 before = tuple(frame for frame in last if frame.file == file)
                 if last and not before:
                     continue
-                asked = SourceRequest(
-                    os.getpid(), own[0], until=until, stack=own, said=said, further=further, last=before
-                )
+                asked = SourceRequest(os.getpid(), own[0], until=until, stack=own, said=said, further=further)
+                asked = structs.replace(asked, hooked=hooked, last=before)
                 try:
                     answer = self._reader.ask(msgspec.json.encode(asked), SECONDS_OF_A_LINE)
                     between = msgspec.json.decode(answer, type=SourceAnswer).passage

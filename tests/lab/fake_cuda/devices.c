@@ -160,6 +160,8 @@ static const struct { int code; const char *name, *text; } errors[] = {
     {100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {101, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {600, "cudaErrorNotReady", "device not ready"},
+    {711, "cudaErrorTooManyPeers", "peer mapping resources exhausted"},
+    {800, "cudaErrorNotPermitted", "operation not permitted"},
     {801, "cudaErrorNotSupported", "operation not supported"},
     {802, "cudaErrorSystemNotReady", "system not yet initialized"},
     {999, "cudaErrorUnknown", "unknown error"},

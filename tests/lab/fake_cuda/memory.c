@@ -192,6 +192,11 @@ int cuMemGetAllocationGranularity(size_t *out, Any properties, int option) {
     *out = LARGE_PAGE;
     return SUCCESS;
 }
+int cuMulticastGetGranularity(size_t *out, const void *properties, int option) {
+    (void)properties, (void)option;
+    *out = LARGE_PAGE;
+    return SUCCESS;
+}
 int cuMemCreate(struct handle **out, size_t size, const void *properties, u64 flags) {
     (void)flags;
     int file = new_file(size);

@@ -96,7 +96,10 @@ int ibv_get_async_event(struct context *c, void *event) { /* none ever comes */
     return read(c->events, &byte, 1) == 1 ? 0 : -1;
 }
 void ibv_ack_async_event(void *event) { (void)event; }
-const char *ibv_event_type_str(int event) { (void)event; return "an event"; }
+const char *ibv_event_type_str(int event) { /* rdma-core's words for those that the lab has */
+    return event == 3 ? "local access violation work queue error" : event == 8 ? "local catastrophic error"
+        : event == 9 ? "port active" : event == 10 ? "port error" : event == 18 ? "GID table change" : "unknown";
+}
 
 /* ---- what they are ---- */
 
@@ -219,7 +222,7 @@ int ibv_destroy_cq(struct cq *cq) { free(cq); return 0; }
 struct qp *ibv_create_qp(struct pd *pd, void **wish) { /* its own, send queue, receive queue, ... */
     static uint32_t number = 100;
     struct qp *qp = calloc(1, sizeof *qp);
-    qp->context = pd->context, qp->pd = pd, qp->send = wish[1], qp->receive = wish[2], qp->number = number++, qp->type = 2;
+    qp->context = pd->context, qp->own = wish[0], qp->pd = pd, qp->send = wish[1], qp->receive = wish[2], qp->number = number++, qp->type = 2;
     return qp;
 }
 int ibv_modify_qp(struct qp *qp, int *state, int mask) { (void)mask; qp->state = *state; return 0; }

@@ -15,6 +15,7 @@ from dataclasses import replace
 from tests.lab.nccl import wheels
 from tests.lab.nccl.cases import all_cases
 from tests.lab.nccl.drawn import drawn
+from tests.lab.nccl.failures import failure_cases
 from tests.lab.nccl.oracle import Case, Outcome, ask
 
 
@@ -31,7 +32,7 @@ def main() -> int:
         for release in releases:
             print(wheels.fetch_nccl(release))
         return 0
-    made = drawn(chosen.drawn, chosen.seed) if chosen.drawn else all_cases()
+    made = drawn(chosen.drawn, chosen.seed) if chosen.drawn else [*all_cases(), *failure_cases()]
     cases = [
         replace(case, releases=releases if chosen.drawn else [each for each in case.releases if each in releases])
         for case in made

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudoctor import explain
+from gpudoctor import diagnose, explain
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
@@ -64,6 +64,10 @@ class Case:
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Of an "error": what `explain` is to say under each setting (its repr, of one release with that before it); ():
     NCCL goes on."""
+    foreseen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of an "error": checks of which one is to speak of the node as it is under a setting; without: not asked."""
+    more: tuple[str, ...] = ()
+    """Words for rank.py, beside what a kind has."""
 
 
 @dataclass
@@ -106,7 +110,7 @@ def ask(case: Case, own_captures: bool = False) -> Iterator[Outcome]:
             log = (folder / f"{number}.log").read_text(errors="replace")
             seen = as_seen(snapshots[numbers[number]], release, None if own_captures else settings)
             if case.kind == "error":
-                yield explained(case, release, settings, folder / f"{number}.log")
+                yield explained(case, release, settings, folder / f"{number}.log", seen)
             else:
                 yield compare(case, release, settings, seen, log)
 
@@ -125,7 +129,7 @@ def run_of(case: Case, release: str, settings: dict[str, str]) -> dict[str, obje
         "library": str(wheels.fetch_nccl(release) / "libnccl.so.2"),
         "gpus": case.gpus,
         "runtime": "12080" if wheels.NCCL_RELEASES[release].endswith("cu12") else "13000",
-        "more": ["pairs"] if case.kind in ("transport", "rail", "error") else [],
+        "more": [*(["pairs"] if case.kind in ("transport", "rail", "error") else []), *case.more],
         "settings": settings | (WITHOUT_GDAKI if release.startswith("2.28.") else {}),
     }
 
@@ -175,7 +179,7 @@ PORT = re.compile(r"([\w.-]+):(\d+)[\d:-]*/(?:IB|RoCE)")
 """Alone, with its rail, or in one device of two ports: [0]={[0] mlx5_0:1/IB, [1] mlx5_0:2/IB}."""
 NETWORK = re.compile(r"Using network (\S+)")
 RESULT = re.compile(r"^RESULT init (-?\d+) (.*)$", re.M)
-RESULTS = re.compile(r"^RESULT (?:init|pairs) (-?\d+)", re.M)
+RESULTS = re.compile(r"^RESULT (?:init|pairs|async) (-?\d+)", re.M)
 STEPS, SURE = 2, 0.5
 ROW = re.compile(r"NCCL INFO ((?:GPU|NET)/\S+) :(\S.*)$", re.M)
 CELL = re.compile(r"((?:GPU|NET)/\S+) \(\d+/[\d.]+/(\w+)\)")
@@ -236,8 +240,9 @@ def compare(case: Case, release: str, settings: dict[str, str], machine: Snapsho
     return Outcome(case.name, case.kind, release, settings, compared, differences, said)
 
 
-def explained(case: Case, release: str, settings: dict[str, str], file: Path) -> Outcome:
-    """What `explain` says of the log, where NCCL fails; where it does not, nothing is to be found."""
+def explained(case: Case, release: str, settings: dict[str, str], file: Path, machine: Snapshot) -> Outcome:
+    """What `explain` says of the log, where NCCL fails; where it does not, nothing is to be found. And what `check` has
+    said of the node before."""
     wanted = case.wanted.get(f"{release} {settings!r}", case.wanted[repr(settings)])
     log = file.read_text(errors="replace")
     codes = [int(each) for each in RESULTS.findall(log)]
@@ -249,7 +254,13 @@ def explained(case: Case, release: str, settings: dict[str, str], file: Path) ->
         differences.append(f"NCCL {'fails' if failed else 'goes on'}, we say it {'fails' if wanted else 'goes on'}")
     elif failed and first not in wanted:
         differences.append(f"explain says {first or 'nothing sure'}, wanted {'/'.join(wanted)}")
-    return Outcome(case.name, case.kind, release, settings, 1, differences, log[-600:] if differences else "")
+    foreseen = case.foreseen.get(repr(settings), ())
+    found = {result.check for result in diagnose(machine).results if result.problems} if foreseen else set()
+    if foreseen and not found & {*foreseen}:
+        differences.append(f"check finds {', '.join(sorted(found))}, wanted {'/'.join(foreseen)}")
+    return Outcome(
+        case.name, case.kind, release, settings, 1 + bool(foreseen), differences, log[-600:] if differences else ""
+    )
 
 
 Compared = tuple[int, list[str]]
