@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.lint import lightning, look
+from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.count_statements import CountStatement, of_program, of_start, submits_itself
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
 from gpudoctor.lint.program_arguments import decided_number
@@ -41,6 +41,7 @@ _COUNTING = ("srun", "mpirun", "accelerate", "deepspeed")
         _RUN + "graph:\n  num_nodes: 2708\nmodel:\n  world_size: 12\n",
         _SLURM.format(2),
         _SUBMITIT.format(2),
+        "srun --nodes=1 --ntasks=1 python -m own.driver trainer.nnodes=2 trainer.n_gpus_per_node=8\n",
         "torchrun --nproc-per-node=$N train.py --config conf/base.yaml\n"
         "#@ file conf/base.yaml\ndist:\n  world_size: 8\n",
     ),
@@ -52,6 +53,8 @@ def told_another_count(job: LintJob) -> Iterator[LintFinding]:
         if launch.launcher not in (*look.TORCHRUN, *_COUNTING) and not submits_itself(job, launch):
             continue
         started = {each.of: each for each in of_start(job, launch)}
+        if "ray start" in job.text or (launch.launcher in ("srun", "mpirun") and allocation.tasks(job, launch) == 1):
+            continue  # a driver, whose ranks somebody else starts
         said: set[str] = set()
         for told in of_program(job, launch) if started else ():
             start = started.get(told.of)
