@@ -6,7 +6,7 @@ Only PyYAML's events are used: nothing is constructed, tags mean nothing, an ali
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -109,6 +109,21 @@ def patched(manifests: list[Manifest]) -> list[Manifest]:
         base = manifests[whole[0]]
         manifests[whole[0]] = structs.replace(base, values=tuple(_with(value, new) for value in base.values))
     return _by_operations(manifests)
+
+
+def patches_of(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Those that are a part of another one, which has their kind, their name and the image that they lack."""
+    named: dict[tuple[str, str, str], list[tuple[Manifest, bool]]] = {}
+    for manifest in manifests:
+        name = next((value.value for value in manifest.values if value.path == ("metadata", "name")), "")
+        has_image = any(value.path[-1:] == ("image",) for value in manifest.values)
+        named.setdefault((manifest.api_version, manifest.kind, name), []).append((manifest, has_image))
+    return [
+        manifest
+        for (_, _, name), alike in named.items()
+        for manifest, has_image in alike
+        if name and not has_image and any(of_other for _, of_other in alike)
+    ]
 
 
 def _by_operations(manifests: list[Manifest]) -> list[Manifest]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.manifests import patches_of
 from gpudoctor.lint.model import LintJob, Manifest
 from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.pods import containers, extent
@@ -30,10 +31,16 @@ def is_filled_in(job: LintJob, manifest: Manifest) -> bool:
 
 
 def kubernetes(job: LintJob) -> Iterator[Manifest]:
-    """Manifests as Kubernetes will get them: nothing is filled in before."""
+    """Manifests as Kubernetes will get them: nothing is filled in before, and none is a patch of kustomize's."""
     for manifest in job.manifests:
-        if manifest.api_version and not manifest.fault and not is_filled_in(job, manifest):
+        is_whole = manifest.api_version and not manifest.fault and id(manifest) not in _patches(job)
+        if is_whole and not is_filled_in(job, manifest):
             yield manifest
+
+
+@once_a_job
+def _patches(job: LintJob) -> frozenset[int]:
+    return frozenset(map(id, patches_of(job.manifests)))
 
 
 def found_by_schema(job: LintJob, manifest: Manifest) -> list[SchemaProblem]:

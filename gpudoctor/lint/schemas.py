@@ -213,9 +213,10 @@ class _SchemaWalk:
         return SchemaProblem("kind", path, tree.first, of, wanted, _WORDS[is_ if tree.scalar is None else "string"])
 
     def _plain(self, value: ManifestValue) -> str | None:
-        """The text of a scalar without quotes; None of one in quotes, or over lines."""
+        """The text of a scalar without quotes, a patch's where kustomize puts it; None of one in quotes, or over
+        lines."""
         raw = self.text[value.span.start : value.span.end]
-        return value.value if raw == value.value else None
+        return None if raw.startswith(('"', "'", "|", ">")) else value.value
 
     def _scalar(self, shape: str, value: ManifestValue, path: Path, of: str) -> Iterator[SchemaProblem]:
         plain = value.value if self.table.lax and shape[0] in "inb" else self._plain(value)
