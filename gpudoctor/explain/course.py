@@ -128,8 +128,7 @@ TROUBLE = lazy_re(
     r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
     + r"|\bexited with (?:exit )?(?:code|status) [1-9]|^Command '[^\n]{1,990}' (?:returned non-zero |died with <Sig)"
-    + rf"|\w(?:Error|Exception)\b{NULL}|{NO_NUMBER}"
-    + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:"
+    + rf"|\w(?:Error|Exception)\b{NULL}|{NO_NUMBER}|^(?:\[\w{{1,20}}\]:)?\[?(?-i:F)\d{{4}} \d\d:"
     + r"|^(?:[a-z_]\w{0,60}\.){1,6}(?:errors?|exceptions?|exc)\.(?-i:[A-Z])\w{1,60}: ",
     re.IGNORECASE,
 )

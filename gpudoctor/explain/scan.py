@@ -32,9 +32,7 @@ from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms.match import Matcher, Suspect
 
 EXTRA = (HEADER, STACK, *EXIT_NEEDLES)
-STACK_BYTES = STACK.encode()
-HEADER_BYTES = HEADER.encode()
-FRAME_BYTES = b'  File "'
+STACK_BYTES, HEADER_BYTES, FRAME_BYTES = STACK.encode(), HEADER.encode(), b'  File "'
 EXIT_BYTES = frozenset(needle.encode() for needle in EXIT_NEEDLES)
 MOST_EVENTS = 50_000
 MOST_OF_ONE = 64
