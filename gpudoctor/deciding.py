@@ -51,6 +51,9 @@ def sight(machine: Snapshot, results: Sequence[Result], names: Sequence[str] = (
         lacking = [*unseen(machine, results)]
         if machine.origin != HERE and any(result.group in OF_GPUS for result in results):
             lacking += _cut(machine)
+        if machine.origin == HERE and all(result.group in OF_GPUS for result in results):
+            # no GPU and no driver is what a node looks like whose GPUs are gone from the bus
+            lacking += [each for each in _accelerators(machine) if each == NONE and not _on_cpu(machine)]
         return Sight(selected=tuple(names), seen=seen, lacking=(*lacking, *_mostly_blind(results)))
     if machine.origin != HERE:
         left_out = tuple(part for part in ("GPUs", "torch", "host", "network") if part not in seen)
@@ -59,7 +62,7 @@ def sight(machine: Snapshot, results: Sequence[Result], names: Sequence[str] = (
         of_gpus = [result for result in results if result.group in OF_GPUS]
         lacking = [*_cut(machine), *(_mostly_blind(of_gpus) if seen == ("GPUs",) else ())]
         return Sight(seen=seen, left_out=left_out, why_left_out="not in this file", lacking=tuple(lacking))
-    on_cpu = machine.expected.is_read and machine.expected.value.kind == "cpu"
+    on_cpu = _on_cpu(machine)
     lacking = [*unseen(machine, results), *(() if on_cpu else _accelerators(machine)), *_torch(machine, on_cpu=on_cpu)]
     if not lacking:
         lacking = [*_mostly_blind(results)]
@@ -71,6 +74,10 @@ def sight(machine: Snapshot, results: Sequence[Result], names: Sequence[str] = (
         lacking=tuple(dict.fromkeys(lacking)),
         on_cpu=on_cpu,
     )
+
+
+def _on_cpu(machine: Snapshot) -> bool:
+    return machine.expected.is_read and machine.expected.value.kind == "cpu"
 
 
 def _why_nothing(machine: Snapshot) -> Iterable[str]:

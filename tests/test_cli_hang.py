@@ -57,7 +57,7 @@ def rank0_only(tmp_path: Path) -> str:
         (("--from", "x.json", "--hosts", "a"), "--from diagnoses a file"),
         (("--from", "/nonexistent/x.json"), "no such file"),
         (("--from", "/"), "is a folder"),
-        (("--from", __file__), "no evidence of a job"),
+        (("--from", __file__), "what gpudoctor has written is wanted"),
         (("--pid", "7", "--hosts", "a"), "--job names the job"),
         (("--pid", "0"), "--pid"),
         (("--pid", str(2**22 + 1)), "there is no such process on this machine"),

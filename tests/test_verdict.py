@@ -267,6 +267,14 @@ def test_one_gpu_that_cannot_be_told_is_not_ready() -> None:
     assert diagnose(machine, *chosen_checks([])).verdict != READY
 
 
+def test_the_gpus_of_a_node_without_any_are_not_called_well() -> None:
+    """`check --nagios --no-torch gpu driver` in a prolog: all GPUs may be gone from the bus."""
+    of_gpus = chosen_checks(["gpu", "driver"])
+    assert diagnose(no_accelerator(), *of_gpus).exit_status == 3
+    assert diagnose(wanting(no_accelerator(), "cpu"), *of_gpus).exit_status == 0
+    assert diagnose(h100_node(), *of_gpus).exit_status == 0
+
+
 def test_a_gpudoctor_without_checks_says_that_it_has_none() -> None:
     """As where it runs from a source folder: it has seen all, and judges nothing."""
     found = sight(h100_node(), ())

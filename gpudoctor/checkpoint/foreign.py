@@ -30,6 +30,8 @@ STARTS: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG", "it is a PNG picture"),
     (b"#!", "it is a script"),
 )
+OPENS_JSON = lazy_re(r"[\[{]\s{0,80}(?:[\"{\[\]}]|-?\d{1,20}(?:\.\d{1,20})?\s{0,80}[,\]]|true|false|null|$)")
+"""And no time in brackets, with which lines of a log begin."""
 TAR_MAGIC_AT = 257
 PROTOBUF_ONNX = lazy_re(rb"\x08[\x01-\x14]\x12.", re.DOTALL)
 """ir_version, then producer_name (onnx.proto)."""
@@ -84,6 +86,6 @@ def _text(head: bytes, size: int, name: str) -> str:
             f"it is an XML answer of a storage server{remark} that was saved in the place of the file: fetch it again"
         )
     first = printable(text.strip().splitlines()[0] if text.strip() else "", 60)
-    if low.startswith(("{", "[")):
+    if OPENS_JSON.match(text.strip()):
         return f'it is a JSON text of {size} bytes, and no checkpoint ("{first}")'
     return f'it is a text of {size} bytes, and no checkpoint ("{first}")'

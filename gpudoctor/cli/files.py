@@ -58,6 +58,10 @@ def saved(path: str, bound: bounded.Bound = bounded.ANSWER) -> bytes:
         raise BadInput(f"--from {path}: {error}") from None
     if not raw.strip():
         raise CannotTell(f"--from {path}: the file is empty")
+    if not raw.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        from gpudoctor.read.file import no_answer
+
+        raise BadInput(f"--from {path}: {no_answer(raw)}")
     return raw
 
 

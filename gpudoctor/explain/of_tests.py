@@ -13,6 +13,24 @@ CAPTURED = lazy_re(r"^-{3,} Captured (?:stdout|stderr|log) (?:setup|call|teardow
 TITLE = lazy_re(r"^(?:={3,}|_{3,}|-{3,}) \S[^\n]{0,300} (?:={3,}|_{3,}|-{3,})\s*$")
 
 
+LISTS = lazy_re(r"^(?:_{3,} \S[^\n]{0,300} _{3,}|(?:_ ){9,}_?)\s*$")
+"""What stands above the source of a test, or of a function that it called (_pytest/_code/code.py)."""
+RAISED = lazy_re(r"^(?:E {3}|={3,} |-{3,} |\S[^\n]{0,300}:\d{1,7}: ?)")
+"""What ends such a listing: the exception, another part, or the place of the frame."""
+
+
+def listed(end: Sequence[tuple[int, str]]) -> Iterator[int]:
+    """Numbers of the lines that are source and arguments of functions, which nobody has written while it ran."""
+    inside = False
+    for number, text in end:
+        if LISTS.match(text):
+            inside = True
+        elif RAISED.match(text):
+            inside = False
+        elif inside:
+            yield number
+
+
 def quoted(end: Sequence[tuple[int, str]]) -> Iterator[int]:
     """Numbers of the lines that tests wrote, where pytest has told of them and counted them at the log's end."""
     counted = max((number for number, text in end if COUNTED.match(text)), default=0)

@@ -16,6 +16,7 @@ from gpudoctor.explain.end_lines import OVER, tells_an_end
 from gpudoctor.explain.errnos import judged_words
 from gpudoctor.explain.last_words import BUILDING
 from gpudoctor.explain.marked_lines import is_marked
+from gpudoctor.explain.of_tests import listed
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
@@ -78,10 +79,11 @@ def is_doubted(
         return False
     at = min(cause.evidence, key=lambda line: line.line)
     end = ends.get(at.file, ())
+    source = frozenset(listed(end))
     before = (
         (text, then)
         for (number, text), (_, then) in pairwise(end)
-        if number < at.line and (at.file, number) not in told
+        if number < at.line and number not in source and (at.file, number) not in told
     )
     return any(
         TROUBLE.search(text)

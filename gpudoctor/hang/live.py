@@ -28,6 +28,7 @@ from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
 from gpudoctor.read import process as processes
 from gpudoctor.read.process import ancestors
+from gpudoctor.read.users import is_known
 from gpudoctor.snapshot.evidence import Evidence
 
 BETWEEN_SECONDS = 2.5
@@ -254,6 +255,8 @@ def nothing_found(asked: JobsWanted, fleet: Fleet, found: ask.Processes) -> BadI
     if asked.job is not None:
         return BadInput(f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}")
     if asked.user is not None:
+        if fleet.how == "local" and not blind and not any(map(is_known, asked.user.split(","))):
+            return BadInput(f"--user {asked.user}: this machine knows no such user")
         return CannotTell(f"--user {asked.user}: no distributed job of that user is seen {nodes}{blind}")
     return CannotTell(
         f"no distributed job is seen {nodes}: no process has RANK and WORLD_SIZE, and no torchrun, srun or mpirun "

@@ -223,10 +223,24 @@ def _from_json(text: str) -> Snapshot:
     return from_json(raw)
 
 
+def no_answer(raw: bytes) -> str:
+    """What a file seems to be that is none of gpudoctor's own."""
+    wanted = "what gpudoctor has written is wanted (--json, --html, capture)"
+    try:
+        text = _text(raw)
+    except UnreadableSnapshot as error:
+        return f"{error}; {wanted}"
+    seen = seems(text)
+    return f"{_seeming(text, *seen) if seen is not None else 'it is no JSON'}; {wanted}"
+
+
+def _seeming(text: str, match: re.Match[str], what: str) -> str:
+    return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {_said(what, match)}"
+
+
 def _guess(text: str) -> str:
     if (seen := seems(text)) is not None:
-        match, what = seen
-        return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {_said(what, match)}"
+        return _seeming(text, *seen)
     first = " ".join(text.partition("\n")[0].split())
     shown = first if len(first) <= 60 else first[:57] + "..."
     return f"it is neither a snapshot nor output of nvidia-smi (it begins with {shown!r}); {WHAT_TO_GIVE}"

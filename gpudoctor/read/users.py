@@ -42,6 +42,18 @@ def user_name(number: int) -> str:
         return _whose_container(number) or str(number)
 
 
+def is_known(user: str) -> bool:
+    """Whether this machine has such a user. Any number may be one."""
+    import pwd
+
+    if user.isdecimal():
+        return True
+    try:
+        return bool(pwd.getpwnam(user))
+    except (KeyError, ValueError):  # ValueError: a NUL in it
+        return False
+
+
 def _whose_container(number: int) -> str:
     """Who has this number for the user namespaces of their containers, by subuid(5); "" where nobody has."""
     import pwd

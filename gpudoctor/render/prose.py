@@ -65,6 +65,8 @@ def show_paragraphs(text: str, screen: Console) -> None:
             show(" ".join(lines), screen)
 
 
+_BLANKS = lazy_re(r"\n{3,}")
+"""Where a part of a page had nothing to show."""
 _FILL = lazy_re(r"[ \t]+(?=(?:\x1b\[[0-9;]*m)*\n)")
 """The blanks with which a table fills its lines."""
 
@@ -75,7 +77,8 @@ def show_page(screen: Console, draw: Callable[[], None], last: Callable[[], None
     """
     with screen.capture() as page:
         draw()
-    text = _FILL.sub("", page.get())
+    text = _BLANKS.sub("\n\n", _FILL.sub("", page.get())).strip("\n")
+    text += "\n" * bool(text)
     if text.count("\n") >= (screen.height if screen.is_terminal else UNKNOWN_HEIGHT):
         last()
         screen.print()

@@ -31,11 +31,25 @@ def torch_mixed_versions(machine: Snapshot) -> Problems:
             summary=summary,
             meaning=f"`import {name}` or its compiled operators fail.",
             evidence=(pins, files, packages),
-            fix=Fix(
+            fix=_for_the_gpus()
+            if _wants_another_torch(machine)
+            else Fix(
                 f"Install the {name} that fits this torch; pip check shows what else does not fit.",
                 commands=(*upgrade(machine, name, version, build), pip(machine, "check")),
             ),
         )
+
+
+def _wants_another_torch(machine: Snapshot) -> bool:
+    """A torch for the CPU beside NVIDIA GPUs: torch-cpu-only replaces it, and its companions with it."""
+    build = machine.training.torch_files.value
+    return not (build.cuda or build.hip or build.xpu) and bool(machine.nvidia.gpus.value_or(()))
+
+
+def _for_the_gpus() -> Fix:
+    return Fix(
+        "The line for torch (torch-cpu-only) installs the companions that fit it; a line for this torch undoes it."
+    )
 
 
 def upgrade(machine: Snapshot, name: str, version: str, build: str) -> tuple[Command, ...]:
