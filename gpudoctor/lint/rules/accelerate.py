@@ -1,4 +1,4 @@
-"""Rules of `accelerate launch`: C01 to C07.
+"""Rules of `accelerate launch`: C01 to C07 and C11.
 
 What a file of `accelerate config` may say (--config_file) is not known from the text: what is absent is then not told.
 """
@@ -327,4 +327,41 @@ def accelerate_no_main_ip(job: LintJob) -> Iterator[LintFinding]:
             fix="Add --main_process_ip with the head's address, the same on every machine"
             + (f": --main_process_ip {address.word.text}." if edits and address is not None else "."),
             edits=edits,
+        )
+
+
+@rule(
+    "C11",
+    title="Several processes on the CPU need accelerate's launcher for several",
+    source="accelerate 1.15, commands/launch.py: with --cpu the simple launcher runs the script once; utils/launch.py: "
+    "but for --mpirun_hostfile",
+    bad=(
+        "accelerate launch --cpu --num_processes 2 train.py\n",
+        "accelerate launch --num_processes=4 --cpu --mixed_precision no train.py\n",
+    ),
+    good=(
+        "accelerate launch --cpu --num_processes 1 train.py\n",
+        "accelerate launch --cpu train.py\n",
+        "ACCELERATE_USE_CPU=true accelerate launch --multi_gpu --num_processes 2 train.py\n",
+        "accelerate launch --cpu --num_processes 2 --mpirun_hostfile hosts train.py\n",
+        "mpirun -np 2 accelerate launch --cpu --num_processes 2 train.py\n",
+    ),
+)
+def accelerate_cpu_runs_once(job: LintJob) -> Iterator[LintFinding]:
+    """With --cpu, accelerate runs the script once, as `python` would, whatever --num_processes says: no RANK and no
+    WORLD_SIZE are set. Only an MPI around it, or --mpirun_hostfile, makes several."""
+    for launch in job.launches:
+        option = launch.option("cpu") if launch.launcher == "accelerate" else None
+        count = whole(launch.option("num-processes"))
+        if option is None or count is None or count < 2:
+            continue
+        if launch.option("mpirun-hostfile", "config-file") is not None or allocation.under_mpi(launch):
+            continue
+        yield LintFinding(
+            span=option.span,
+            summary=f"--cpu runs the script once, and --num_processes {count} is not looked at",
+            happens="One process trains alone; an init_process_group of its own ends with 'environment variable RANK "
+            "expected, but not set'.",
+            fix="Take --multi_gpu in the place of --cpu (it starts a process a rank, on the CPU too), and set "
+            "ACCELERATE_USE_CPU=true in front of the command.",
         )
