@@ -52,6 +52,11 @@ def test_a_user_whom_nobody_knows_is_wrong_usage() -> None:
     assert "this machine knows no such user" in refusal("hang", "--user", "no-such-user-here")
 
 
+def test_report_of_a_file_says_what_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(LOG)
+    assert "the folder of a run is wanted; `gpudoctor explain FILE`" in refusal("report", str(tmp_path / "train.log"))
+
+
 def test_a_log_that_begins_with_a_time_is_no_json() -> None:
     assert "it is a text" in what_it_is(LOG.encode(), len(LOG), "model.pt")
     for text in ('{"a": 1}', "[1, 2]", "[\n  {}]", "[]", "[-1.5, 2]"):

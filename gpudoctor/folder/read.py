@@ -62,6 +62,9 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
     place = _of_run(Path(folder))
     try:
         names = sorted(_names(place))
+    except NotADirectoryError:
+        what = "the folder of a run is wanted; `gpudoctor explain FILE` reads a log, --from FILE a saved answer"
+        raise BadInput(f"{folder}: it is a file, and {what}") from None
     except OSError as error:
         raise BadInput(f"{folder}: {error.strerror or error}") from None
     parts = _Parts(place)
