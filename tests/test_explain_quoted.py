@@ -34,7 +34,7 @@ CLI = "nvidia-container-cli: "
         (SANDBOX + 'failed to get sandbox runtime: no runtime for "nvidia" is configured', "driver", "nvidia-ctk"),
         (MOUNT + "Output: mount.nfs: access denied by server while mounting a:/b", "permission", "refuses that mount"),
         (MOUNT + "Mounting command: mount\nOutput: mount: bad option; you might need a /sbin/mount.<type> helper "
-         "program.", "file-missing", "nfs-common"),
+         "program.", "dependency-mismatch", "nfs-common"),
         (CLI + "initialization error: nvcgo rpc error: timed out: unknown", "driver", "again, fewer at a time"),
         (CLI + "mount error: file creation failed: /x/nvidia-smi: no space left on device", "disk-full", "room"),
     ],

@@ -2,6 +2,7 @@
 in the user's program a library failed, and what several ranks write at once. Every log here is our own."""
 
 import io
+from itertools import zip_longest
 
 import pytest
 
@@ -490,3 +491,15 @@ def test_steps_that_torchrun_writes_behind_its_own_end_do_not_go_on() -> None:
     assert beside.starts == ""  # the second rank's stack is no second run
     first = said(of_a_node("KeyError: 'tokens'", CLOSED))
     assert first.causes[0].ranks == (40,) and "KeyError: 'tokens' at /w/train.py:34" in first.causes[0].summary
+
+
+def test_one_output_of_several_nodes_names_the_rank_that_raised_first() -> None:
+    """Two nodes' torchruns write into srun's file, line by line in turn; the steps behind the ends were taken for the
+    survival of what each lost connection tells, and of the rest the first was named, at 0.96."""
+    other, first = of_a_node(CLOSED).replace("40", "24"), of_a_node("KeyError: 'tokens'", CLOSED)
+    for log in (
+        other + first,
+        "".join(f"{a}\n{b}\n" for a, b in zip_longest(other.splitlines(), first.splitlines(), fillvalue="")),
+    ):
+        cause = said(log).causes[0]
+        assert cause.ranks == (40,) and "KeyError: 'tokens' at /w/train.py:34" in cause.summary

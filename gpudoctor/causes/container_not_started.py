@@ -10,7 +10,8 @@ CAUSE = Cause(
     judged={
         "daemon-permission": Judged("permission", "user", "after a fix"),
         "bind": Judged("file-missing", "environment", "after a fix"),
-        **dict.fromkeys(("sandbox", "sandbox-network", "sandbox-runtime"), Judged("config", "node", "elsewhere")),
+        **dict.fromkeys(("sandbox", "sandbox-network"), Judged("config", "node", "elsewhere")),
+        "sandbox-runtime": Judged("driver", "node", "elsewhere"),
         "sandbox-address": Judged("scheduler", "environment", "elsewhere"),
         "sandbox-room": Judged("disk-full", "node", "elsewhere"),
         "sandbox-image": Judged("image", "node", "elsewhere"),

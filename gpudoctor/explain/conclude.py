@@ -11,7 +11,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.absent import missing
 from gpudoctor.explain.candidate import DIED_OF, SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.classes import judged_exception
-from gpudoctor.explain.deaths import AFTERWARDS, OF_LAUNCHERS, Spoken, own_errors, ranks_text, signals, spoken
+from gpudoctor.explain.deaths import AFTERWARDS, OF_TORCHRUN, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.elsewhere import elsewhere, key_of_nobody, stood_elsewhere
 from gpudoctor.explain.endings import judged_signal, judged_status_of_windows
@@ -341,7 +341,7 @@ def _story(facts: Facts, tracebacks: list[Spoken]) -> tuple[Line, ...]:
 
 def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
     """By what the first traceback raised, though something else may have failed before it."""
-    first = next((traceback for traceback in tracebacks if traceback.last.name not in OF_LAUNCHERS), None)
+    first = next((traceback for traceback in tracebacks if traceback.last.name != OF_TORCHRUN), None)
     if first is None:
         return None
     if first.signalled is not None:
@@ -357,7 +357,7 @@ def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
 
 def _gone_before(tracebacks: list[Spoken]) -> Event | None:
     """Where all that was raised is that another rank had gone, the first line of that."""
-    raised = [traceback for traceback in tracebacks if traceback.last.name not in OF_LAUNCHERS]
+    raised = [traceback for traceback in tracebacks if traceback.last.name != OF_TORCHRUN]
     if not raised or any(traceback.kind != "consequence" for traceback in raised):
         return None
     return next((event for each in raised for event in each.events if event.symptom.role == "consequence"), None)

@@ -21,6 +21,8 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
 
+OF_TORCHRUN = "ChildFailedError"
+"""Its last words, once (torch/distributed/launcher/api.py)."""
 OF_LAUNCHERS = frozenset(
     {
         *("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError"),

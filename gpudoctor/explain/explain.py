@@ -319,13 +319,6 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     facts.events = [
         event for event in facts.events if event.symptom.id != OF_A_START or not _moves_behind(event, course, WENT_ON)
     ]
-    facts.events = [
-        event
-        for event in facts.events
-        if event.symptom.role == "context"
-        or not survived(event.at.file, event.at.line)
-        or (event.symptom.id in ABORTED and not _moves_behind(event, course, most))
-    ]
     counts = [
         _silent_since(traceback, course[traceback.at.file])
         or not (
@@ -337,6 +330,15 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     ]
     facts.survived = [told for told, does in zip(facts.tracebacks, counts, strict=True) if not does]
     facts.tracebacks = [told for told, does in zip(facts.tracebacks, counts, strict=True) if does]
+    raised = {(told.at.file, number) for told in facts.tracebacks for number in told.traceback.lines}
+    facts.events = [
+        event
+        for event in facts.events
+        if event.symptom.role == "context"
+        or not survived(event.at.file, event.at.line)
+        or (event.at.file, event.at.line) in raised  # what an exception says holds as long as it does
+        or (event.symptom.id in ABORTED and not _moves_behind(event, course, most))
+    ]
 
 
 def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.course import BAR, TROUBLE, CourseSeen
-from gpudoctor.explain.deaths import Spoken, spoken
+from gpudoctor.explain.deaths import OF_TORCHRUN, Spoken, spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldTraceback
@@ -51,8 +51,6 @@ SENTENCE = lazy_re(r"[.;](?=\s|$|[A-Z])")
 OF_A_BUFFER = 8
 """Steps behind the exception of a main program that may have stood in its buffer, which is written when it dies (our
 rule of thumb)."""
-OF_TORCHRUN = "ChildFailedError"
-"""Its last words, once (torch/distributed/launcher/api.py)."""
 TURNED_ROUND = 4
 """Lines (our rule of thumb)."""
 SHELL = frozenset({"command-not-found"})

@@ -52,14 +52,14 @@ UNRAISABLE = b"Exception ignored in"
 LONGEST_TEXT = 500
 LOOK_BACK = 40
 """Lines before one without a time or a prefix in which its writer's time is looked for."""
-SAMPLE = 32 * 1024
-"""Bytes of each block in which ranks are looked for that show nothing else."""
+SAMPLE = 32 * 1024  # bytes of each block in which ranks are looked for that show nothing else
 RANKS = lazy_re(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
 PREFIXED = lazy_re(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:")
 OWN_RANKS = lazy_re(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
 CONTROLS = lazy_re(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
-PARTS = lazy_re(rb"(?:(?<=[^\n\t ])|(?<=\(Pdb\) )|(?<=ipdb> ))(?=\[(?:rank|default)\d{1,6}\]:)")
-"""Where the line of another rank begins in the middle of one: both wrote at once, or behind one's prompt."""
+PARTS = lazy_re(rb"(?:(?<=[^\n\t ])|(?<=\(Pdb\) )|(?<=ipdb> ))(?<!t\d\]:)(?<!t\d\d\]:)(?=\[(?:rank|default)\d{1,6}\]:)")
+"""Where another rank's line begins in the middle of one: both wrote at once, or behind one's prompt. A mark of torchrun
+and one of torch behind it are of one line."""
 
 
 class Moment(Struct, frozen=True):
