@@ -14,7 +14,7 @@ LEAST_FOUND = {"tune": 0.88, "keep": 0.7}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
 MOST_FALSE_ERRORS = {"tune": 0.0, "keep": 0.015}
 """Of good ones."""
-MOST_FALSE_WARNINGS = {"tune": 0.015, "keep": 0.016}
+MOST_FALSE_WARNINGS = {"tune": 0.015, "keep": 0.02}
 MOST_NOT_UNDERSTOOD = {"tune": 0.035, "keep": 0.08}
 
 

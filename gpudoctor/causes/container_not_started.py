@@ -15,7 +15,7 @@ CAUSE = Cause(
         "sandbox-address": Judged("scheduler", "environment", "elsewhere"),
         "sandbox-room": Judged("disk-full", "node", "elsewhere"),
         "sandbox-image": Judged("image", "node", "elsewhere"),
-        "refused": Judged("other", "environment", "not decided"),
+        "refused": Judged("image", "environment", "not decided"),
         "enroot-cli": Judged("driver", "node", "after a fix"),
         "runtime-program": Judged("permission", "node", "after a fix"),
     },

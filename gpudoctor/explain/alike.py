@@ -18,10 +18,11 @@ from msgspec import convert, structs
 from gpudoctor.cause import Judged
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion
 from gpudoctor.explain.end_lines import tells_an_end
-from gpudoctor.explain.report import Line
+from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.state_tables import IN_ITS_LOG
 from gpudoctor.lazy import lazy_re
+from gpudoctor.remedies import remedy_of_line
 
 TABLE = "words_of_classes.txt"
 PACKAGE = lazy_re(r"[\w./~-]{0,300}?(?:site|dist)-packages/(\w{1,60})[\w./-]{0,300}")
@@ -118,7 +119,9 @@ def classed(
         return concluded, told
     if IN_ITS_LOG in (concluded.unknown or ""):
         return concluded, told
-    exact = concluded.waited or known in OF_EVENTS or (decided and first and first.cause != OF_AN_EXCEPTION)
+    exact = concluded.waited or known in OF_EVENTS
+    if first is not None and decided:
+        exact = exact or first.cause != OF_AN_EXCEPTION or _is_known(first)
     if exact and known not in SAYS_NOTHING:
         return concluded, told
     said = [*(first.evidence[:FEW] if first else ()), *trouble[:FEW]]
@@ -136,3 +139,9 @@ def classed(
         return concluded, judged
     first = structs.replace(first, kind=judged.kind, blame=judged.blame, restart=judged.restart)
     return structs.replace(concluded, causes=(first, *concluded.causes[1:])), judged
+
+
+def _is_known(cause: LogCause) -> bool:
+    """Whether its words have a remedy, which tells their class."""
+    remedied = remedy_of_line(cause.evidence[0].text) if cause.evidence else None
+    return remedied is not None and remedied[0].judged is not None
