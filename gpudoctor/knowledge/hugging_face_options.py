@@ -2,12 +2,14 @@
 
 Read from wheels by their syntax trees, without importing any: transformers 4.5 to 5.24 (nine of them), trl 0.7 to 0.24
 (four), accelerate 0.20 to 1.10 (three), llamafactory 0.9.5. A name stands here when any of them has it; which release
-lost one is in hugging_face_arguments.py.
+lost one is in hugging_face_arguments.py. What releases brought since stands in library_names, and is added.
 """
 
 import difflib
 
 from msgspec import Struct
+
+from gpudoctor.knowledge.library_names import came, libraries, newest_release
 
 
 class HuggingFaceClass(Struct, frozen=True):
@@ -204,12 +206,30 @@ CHOICES = {
 """Values of TrainingArguments that are an enumeration's; argparse holds the command line against them too."""
 
 
+_LLAMAFACTORY = "0.9.5"
+
+
+def newest_of(package: str) -> str:
+    """The newest release whose arguments are here."""
+    return newest_release(package) if package in libraries() else _LLAMAFACTORY
+
+
+def packages_of(name: str) -> tuple[str, ...]:
+    """Of whose releases a class's arguments are: its own, and those of what it inherits."""
+    found: list[str] = []
+    known = _BY_NAME.get(name)
+    while known is not None:
+        found += [known.package] if known.package not in found else []
+        known = _BY_NAME.get(known.base)
+    return tuple(found)
+
+
 def arguments_of(name: str, package: str) -> frozenset[str]:
     """What a class takes, with what it inherits; empty of one that is not known."""
     found: list[str] = []
     known = _BY_NAME.get(name)
     while known is not None and (known.package == package or found):
-        found += known.words.split()
+        found += (*known.words.split(), *came(known.package, known.name))
         known = _BY_NAME.get(known.base)
     return frozenset(found)
 

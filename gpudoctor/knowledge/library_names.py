@@ -79,6 +79,16 @@ def libraries() -> frozenset[str]:
     return frozenset(each.name.partition(".")[0] for each in folder.iterdir() if each.name.endswith(".txt"))
 
 
+def newest_release(top: str) -> str:
+    """How far its table goes."""
+    return _lines(top)[0].split()[-1]
+
+
+def came(top: str, call: str) -> frozenset[str]:
+    """What releases brought and took away of a call's arguments."""
+    return frozenset(span.name for span in _every(top, f"arg {call}")) if top in libraries() else frozenset()
+
+
 def _only(head: Sequence[str], name: str) -> Availability | None:
     found = [span for top in sorted(libraries()) if (span := _found(top, head, name))]
     return found[0] if len(found) == 1 else None
@@ -124,4 +134,14 @@ def _lines(top: str) -> tuple[str, ...]:
     return tuple(folder.joinpath(f"{top}.txt").read_text(encoding="utf-8").splitlines())
 
 
-__all__ = ["Availability", "argument", "attribute", "imported", "libraries", "newest_argument", "submodule"]
+__all__ = [
+    "Availability",
+    "argument",
+    "attribute",
+    "came",
+    "imported",
+    "libraries",
+    "newest_argument",
+    "newest_release",
+    "submodule",
+]

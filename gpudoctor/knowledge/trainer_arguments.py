@@ -7,6 +7,7 @@ by their syntax trees and without importing any: tests/lab/lightning_trainers.py
 from collections.abc import Mapping
 
 Release = tuple[int, ...]
+NEWEST_READ: Release = (2, 6)
 
 RELEASES: Mapping[str, tuple[Release, Release]] = {
     "accelerator": ((1, 0), ()),

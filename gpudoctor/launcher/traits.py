@@ -26,6 +26,8 @@ class Form(Struct, frozen=True, kw_only=True):
     """It is given a whole command (`python train.py`), not a script or `-m` and a module."""
     all_known: bool = False
     """The table has every option, so that another one is a mistake."""
+    newest: str = ""
+    """The release up to which it has: "torch 2.14"."""
     environment: Callable[[Mapping[str, SetVariable]], dict[str, Option]] | None = None
     """Variables that count as options."""
     read: "Callable[[Form, Invocation, int], LintLaunch | None] | None" = None

@@ -135,6 +135,7 @@ LAUNCHER = LauncherTraits(
             modules=("accelerate.commands.launch", "accelerate.commands.accelerate_cli launch"),
             grammar=Grammar(OPTIONS, both_dashes=True, prefixes=False),
             all_known=True,
+            newest="accelerate 1.15",
         ),
     ),
     a_node=True,

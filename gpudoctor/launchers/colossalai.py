@@ -25,6 +25,7 @@ LAUNCHER = LauncherTraits(
             programs=("colossalai run",),
             grammar=Grammar(OPTIONS, prefixes=False),
             all_known=True,
+            newest="colossalai 0.5",
         ),
     ),
     fans_out=True,

@@ -30,6 +30,7 @@ LAUNCHER = LauncherTraits(
             modules=("composer.cli.launcher",),
             grammar=Grammar(OPTIONS),
             all_known=True,
+            newest="mosaicml 0.32",
         ),
     ),
     a_node=True,

@@ -151,6 +151,7 @@ LAUNCHER = LauncherTraits(
             modules=("deepspeed.launcher.runner", "deepspeed.launcher.launch"),
             grammar=Grammar(OPTIONS),
             all_known=True,
+            newest="deepspeed 0.19",
         ),
     ),
     fans_out=True,

@@ -98,6 +98,7 @@ LAUNCHER = LauncherTraits(
             grammar=Grammar(OPTIONS),
             takes_command=True,
             all_known=True,
+            newest="horovod 0.28",
         ),
     ),
     fans_out=True,

@@ -187,6 +187,7 @@ LAUNCHER = LauncherTraits(
                 prefixes=False,
             ),
             all_known=True,
+            newest="lightning 2.6",
             read=read_fabric,
         ),
         Form(

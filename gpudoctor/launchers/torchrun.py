@@ -239,6 +239,7 @@ LAUNCHER = LauncherTraits(
             ),
             grammar=GRAMMAR,
             all_known=True,
+            newest="torch 2.14",
             environment=of_environment,
         ),
         Form(
@@ -253,6 +254,7 @@ LAUNCHER = LauncherTraits(
             modules=("torch.distributed.launch", "torch.distributed.launcher"),
             grammar=Grammar(OPTIONS + "use_env", both_dashes=True, hyphens_since="torch 2.0"),
             all_known=True,
+            newest="torch 2.14",
             environment=of_environment,
         ),
     ),

@@ -128,7 +128,16 @@ def counts(launch: LintLaunch) -> tuple[int | None, int | None]:
 
 LAUNCHER = LauncherTraits(
     name="torchx",
-    forms=(Form(launcher="torchx", programs=("torchx run",), grammar=COMPONENT, all_known=True, read=read),),
+    forms=(
+        Form(
+            launcher="torchx",
+            programs=("torchx run",),
+            grammar=COMPONENT,
+            all_known=True,
+            newest="torchx 0.7",
+            read=read,
+        ),
+    ),
     fans_out=True,
     trains="torch",
     counts=counts,

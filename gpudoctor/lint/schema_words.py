@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against, is_misspelt
 from gpudoctor.lint.manifests import patches_of
 from gpudoctor.lint.model import LintJob, Manifest
 from gpudoctor.lint.once import once_a_job
@@ -83,9 +84,9 @@ def _by_schema(job: LintJob, manifest: Manifest) -> Iterator[SchemaProblem]:
             yield structs.replace(problem, path=(*pod, *problem.path))
 
 
-def unknown(problem: SchemaProblem, refused: str, otherwise: str) -> LintFinding:
+def unknown(job: LintJob, problem: SchemaProblem, refused: str, otherwise: str) -> LintFinding:
     name = problem.path[-1]
-    return LintFinding(
+    finding = LintFinding(
         span=problem.value.span,
         summary=f"{name} is no field of {_an(problem)}" + (f"; {problem.wanted} is one" if problem.wanted else ""),
         happens=f'{refused} "{".".join(problem.path)[-80:]}"; {otherwise}.',
@@ -95,6 +96,9 @@ def unknown(problem: SchemaProblem, refused: str, otherwise: str) -> LintFinding
         if problem.home
         else "Move it to where it belongs, by its indentation, or take it out.",
     )
+    package, _, release = problem.read.partition(" ")
+    tables = (KnownUpTo(package, release),) if release else ()
+    return held_against(job, tables, finding, sure=bool(problem.home) or is_misspelt(name, problem.wanted))
 
 
 def _an(problem: SchemaProblem) -> str:
@@ -161,7 +165,7 @@ def none_of_the_words(problem: SchemaProblem) -> LintFinding:
 def refused(job: LintJob, problem: SchemaProblem, who: str, says: str) -> LintFinding:
     """What a service's schema has against a file."""
     if problem.what == "unknown":
-        return unknown(problem, f"{who}: {says or 'Additional property'}, not allowed:", "no container is made")
+        return unknown(job, problem, f"{who}: {says or 'Additional property'}, not allowed:", "no container is made")
     if problem.what == "required":
         return missing(problem)
     return of_another_kind(job, problem) if problem.what == "kind" else none_of_the_words(problem)

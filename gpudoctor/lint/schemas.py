@@ -30,6 +30,11 @@ BOOLEAN = lazy_re(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|
 """What readers of YAML 1.1 take for a boolean (PyYAML, sigs.k8s.io/yaml); y and n are left out."""
 _FILLED_IN = lazy_re(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before it is read."""
+_READ = {
+    "axolotl": "0.19", "azure": "1.35", "deepspeed": "0.19", "determined": "0.38", "dstack": "0.22",
+    "kubernetes": "1.36", "llamafactory": "0.9.6", "skypilot": "0.14",
+}  # fmt: skip
+"""The releases that knowledge/schemas/README.txt names."""
 _KIND_NAMES = {"s": "a string", "i": "a whole number", "n": "a number", "b": "true or false", "q": "a quantity",
                "x": "a whole number or a string", "[": "a list", "{": "a mapping", "@": "a mapping"}  # fmt: skip
 _WORDS = {"string": "a string", "number": "a number", "boolean": "true or false", "list": "a list", "map": "a mapping"}
@@ -44,6 +49,8 @@ class Schema(Struct):
     lax: bool = False
     """As pydantic reads: numbers and true in quotes are what they say, and so is 8.0 for 8."""
     objects: dict[str, dict[str, str]] = {}
+    read: str = ""
+    """Of which release it is: "skypilot 0.14"."""
 
     def fields(self, name: str) -> Mapping[str, str]:
         """The fields of an object with their shapes; `!` stays behind a required one's shape."""
@@ -71,7 +78,8 @@ def schema(name: str) -> Schema:
             versions[version] = frozenset(known.split())
         else:
             lines[first] = rest
-    return Schema(lines, kinds, versions, lines.pop("!", "") == "lax")
+    read = f"{name} {_READ[name]}" if name in _READ else ""
+    return Schema(lines, kinds, versions, lines.pop("!", "") == "lax", read=read)
 
 
 class SchemaProblem(Struct, frozen=True):
@@ -90,6 +98,8 @@ class SchemaProblem(Struct, frozen=True):
     """What is there instead."""
     home: str = ""
     """Of an unknown field: where it belongs."""
+    read: str = ""
+    """Of an unknown field: the release of the table."""
 
 
 class Tree(Struct):
@@ -143,7 +153,8 @@ class _SchemaWalk:
                 yield from self.shape(shape.rstrip("!"), child, at, name)
             elif child.first is not None and not self._is_open(fields, key):
                 wanted, home = nearest(key, frozenset(fields)), self._home(key, name, tree)
-                yield SchemaProblem("unknown", at, child.first, name, wanted if not home else "", "", home)
+                wanted = "" if home else wanted
+                yield SchemaProblem("unknown", at, child.first, name, wanted, "", home, self.table.read)
         self.above.pop()
         if self.whole and tree.first is not None and "<<" not in tree.children:
             for key, shape in fields.items():

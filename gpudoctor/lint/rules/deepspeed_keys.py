@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from gpudoctor.knowledge.hugging_face_options import nearest
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against, is_misspelt
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import codes_and_starts
@@ -32,6 +33,8 @@ _SCHEDULERS = {
     " last_batch_iteration",
 }
 """DeepSpeed 0.19, runtime/lr_schedules.py."""
+_READ = KnownUpTo("deepspeed", "0.19")
+_MEANT = {"learning_rate": "lr"}
 _NEEDED = {
     "WarmupDecayLR": ("total_num_steps",), "WarmupCosineLR": ("total_num_steps",),
     "OneCycle": ("cycle_min_lr", "cycle_max_lr"),
@@ -79,11 +82,11 @@ def key_that_is_nearly_one(job: LintJob) -> Iterator[LintFinding]:
     know: Extra inputs are not permitted."""
     for _launch, problem in _by_table(job):
         if problem.what == "unknown" and (problem.wanted or problem.home):
-            yield unknown(problem, "DeepSpeed ends: Extra inputs are not permitted:", "(extra_forbidden)")
+            yield unknown(job, problem, "DeepSpeed ends: Extra inputs are not permitted:", "(extra_forbidden)")
     for _, section in deepspeed_files(job):
         told = of_file(section)
-        yield from _parameters(told, "scheduler")
-        yield from _parameters(told, "optimizer")
+        yield from _parameters(job, told, "scheduler")
+        yield from _parameters(job, told, "optimizer")
         zero = schema("deepspeed").fields("DeepSpeedZeroConfig")
         for name, option in told.items():
             part = name.partition(".")[0]
@@ -102,7 +105,7 @@ def key_that_is_nearly_one(job: LintJob) -> Iterator[LintFinding]:
 _OLD_TOP_LEVEL = frozenset(("load_from_fp32_weights", "elastic_checkpoint", "grad_hooks", "pipeline"))
 
 
-def _parameters(told: Mapping[str, ToldOption], part: str) -> Iterator[LintFinding]:
+def _parameters(job: LintJob, told: Mapping[str, ToldOption], part: str) -> Iterator[LintFinding]:
     """A scheduler and an optimizer are made of their `params` by name."""
     kind = told.get(f"{part}.type")
     if kind is None or kind.value is None:
@@ -114,13 +117,15 @@ def _parameters(told: Mapping[str, ToldOption], part: str) -> Iterator[LintFindi
              if name.startswith(f"{part}.params.")}  # fmt: skip
     for parameter, option in given.items() if known else ():
         if parameter.partition(".")[0] not in known:
-            near = {"learning_rate": "lr"}.get(parameter) or nearest(parameter, frozenset(known), 0.6)
-            yield LintFinding(
+            near = _MEANT.get(parameter) or nearest(parameter, frozenset(known), 0.6)
+            finding = LintFinding(
                 span=option.word.span,
                 summary=f"{parameter} is no parameter of {kind.value}: {', '.join(known[:5])}",
                 happens=f"TypeError: __init__() got an unexpected keyword argument '{parameter}'.",
                 fix=f"Write {near}." if near else "Take it out.",
             )
+            sure = parameter in _MEANT or is_misspelt(parameter, near)
+            yield held_against(job, (_READ,), finding, sure=sure)
     for parameter in _NEEDED.get(kind.value, ()) if part == "scheduler" else ():
         if parameter not in given:
             yield LintFinding(

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.misspelt import nearest
 from gpudoctor.knowledge.schedulers.directives import LSF, PBS, SGE, excluded, wanted_instead
 from gpudoctor.lint import headers
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.values import nearest
 
 _PBS = (
     "#!/bin/bash\n#PBS -N train\n#PBS -l select=2:ncpus=32:ngpus=4:mpiprocs=4\n#PBS -l walltime=12:00:00\n#PBS -j oe\n"

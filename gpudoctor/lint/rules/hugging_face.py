@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gpudoctor.knowledge.hugging_face_arguments import lost_argument
-from gpudoctor.knowledge.hugging_face_options import CHOICES, arguments_of, nearest
+from gpudoctor.knowledge.hugging_face_options import CHOICES, arguments_of, nearest, newest_of, packages_of
+from gpudoctor.knowledge.library_names import argument as available
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against, is_misspelt
 from gpudoctor.lint.model import LintJob, LintLaunch, Word
 from gpudoctor.lint.program_arguments import put_in_front
 from gpudoctor.lint.python_code import PythonCode, codes, codes_and_starts, constant
@@ -42,6 +44,23 @@ def _class_of(code: PythonCode, function: ast.expr) -> tuple[str, frozenset[str]
     return name, arguments_of(name, package.partition(".")[0])
 
 
+def _of_another_release(job: LintJob, name: str, word: str) -> str:
+    """ "came after trl 0.24.0", where the installed release is told and has it not; empty otherwise."""
+    span = available(name, word)
+    version = job.facts.version(span.package) if span is not None else None
+    if span is None or version is None:
+        return ""
+    last_without, gone = (tuple(map(int, re.findall(r"\d+", each))) for each in (span.before, span.gone))
+    if span.before and version <= last_without:
+        return f"came after {span.package} {span.before}"
+    return f"went with {span.package} {span.gone}" if span.gone and version >= gone else ""
+
+
+def _tables(*classes: str) -> tuple[KnownUpTo, ...]:
+    packages = dict.fromkeys(package for name in classes for package in packages_of(name))
+    return tuple(KnownUpTo(package, newest_of(package)) for package in packages)
+
+
 @rule(
     "T49",
     title="Classes of Hugging Face are called with arguments that a release of them has",
@@ -69,24 +88,35 @@ def no_such_argument(job: LintJob) -> Iterator[LintFinding]:
                 if not word or lost_argument(name, word) is not None:
                     continue
                 value = constant(keyword.value)
+                if other := _of_another_release(job, name, word):
+                    yield LintFinding(
+                        span=span,
+                        summary=f"{name} has no argument {word} in the release that is used: it {other}",
+                        happens=f"TypeError: {name}.__init__() got an unexpected keyword argument '{word}'.",
+                        fix="Take it out, or install a release that has it.",
+                    )
+                    continue
                 if word in known:
                     if word in CHOICES and isinstance(value, str) and value.lower() not in CHOICES[word].split():
-                        yield LintFinding(
+                        near = nearest(value, frozenset(CHOICES[word].split()), 0.5)
+                        finding = LintFinding(
                             span=span,
                             summary=f"{word}={value!r} is none of {', '.join(CHOICES[word].split())}",
                             happens=f"ValueError: {value} is not a valid value.",
-                            fix=f"Write {word}={nearest(value, frozenset(CHOICES[word].split()), 0.5) or '...'!r}.",
+                            fix=f"Write {word}={near or '...'!r}.",
                         )
+                        yield held_against(job, _tables("TrainingArguments"), finding, sure=is_misspelt(value, near))
                     continue
                 near = nearest(word, known - {each.arg for each in call.keywords})
                 better = f"{near}={code.words(keyword.value)}"
-                yield LintFinding(
+                finding = LintFinding(
                     span=span,
                     summary=f"{name} has no argument {word}" + (f"; {near} is one" if near else ""),
                     happens=f"TypeError: {name}.__init__() got an unexpected keyword argument '{word}'.",
                     fix=f"Write {better[:80]}." if near else "Take it out.",
                     edits=(Edit(span, better),) if near else (),
                 )
+                yield held_against(job, _tables(name), finding, sure=is_misspelt(word, near))
 
 
 @rule(
@@ -117,7 +147,7 @@ def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
     LLaMA-Factory, whose fields change, a name is told that is nearly one of its own; of a program that is not seen, a
     value that its enumeration does not have."""
     for launch, options in with_options(job):
-        fields, whole = _fields(job, launch)
+        fields, whole, classes = _fields(job, launch)
         unseen = "per_device_train_batch_size" in options and program_of(job, launch) == "transformers"
         unseen = unseen and not any(launch in starts for _, starts in codes_and_starts(job))
         if not fields and not unseen:
@@ -138,7 +168,9 @@ def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
             choices = CHOICES.get(name, "").split()
             if choices and option.value is not None and option.value.lower().strip("\"'") not in choices:
                 if re.fullmatch(r"\w+", option.value, re.ASCII):
-                    yield _finding(option, f"{option.value} is none of {', '.join(choices)}", "It is refused", "")
+                    said = _finding(option, f"{option.value} is none of {', '.join(choices)}", "It is refused", "")
+                    near = nearest(option.value, frozenset(choices))
+                    yield held_against(job, _tables("TrainingArguments"), said, sure=is_misspelt(option.value, near))
                 continue
             if unseen or name in fields or name in ("local_rank", "config", "h", "help") or option.word.text is None:
                 continue
@@ -147,7 +179,8 @@ def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
             near = nearest(name, fields - options.keys(), 0.8 if whole else SURE)
             if whole or near:
                 known = f"is no option of the program's classes{f'; {near} is one' if near else ''}"
-                yield _finding(option, known, "Every rank ends while it reads its options", near)
+                said = _finding(option, known, "Every rank ends while it reads its options", near)
+                yield held_against(job, _tables(*classes), said, sure=is_misspelt(name, near))
 
 
 def _finding(option: ToldOption, what: str, ends: str, near: str) -> LintFinding:
@@ -169,30 +202,38 @@ _PARSERS = ("HfArgumentParser", "TrlParser")
 _ANY = lazy_re(r"parse_known_args|return_remaining_strings|add_argument\(|sys\.argv|parse_yaml|parse_json|parse_dict")
 
 
-def _fields(job: LintJob, launch: LintLaunch) -> tuple[frozenset[str], bool]:
-    """The options that a program takes, and whether these are all; empty where they are not transformers'."""
+_Fields = tuple[frozenset[str], bool, tuple[str, ...]]
+_NO_FIELDS: _Fields = (frozenset(), False, ())
+
+
+def _fields(job: LintJob, launch: LintLaunch) -> _Fields:
+    """The options that a program takes, whether these are all, and of which classes; empty where they are not
+    transformers'."""
     if launch.entry.startswith(("llamafactory-cli", "lmf")):
         has_file = next(iter(files_of(job, launch)), None) is not None
-        return (arguments_of("llamafactory", "llamafactory"), False) if has_file else (frozenset(), False)
+        known = arguments_of("llamafactory", "llamafactory")
+        return (known, False, ("llamafactory",)) if has_file else _NO_FIELDS
     for code, starts in codes_and_starts(job):
         if launch in starts:
             return _of_parser(code)
-    return frozenset(), False
+    return _NO_FIELDS
 
 
-def _of_parser(code: PythonCode) -> tuple[frozenset[str], bool]:
+def _of_parser(code: PythonCode) -> _Fields:
     made = [call for call in code.calls if code.name(call.func).rpartition(".")[2] in _PARSERS and call.args]
     if len(made) != 1 or _ANY.search(code.text):
-        return frozenset(), False
+        return _NO_FIELDS
     given = made[0].args[0]
     classes = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
     own = {node.name: node for node in code.nodes if isinstance(node, ast.ClassDef)}
     fields: set[str] = set()
+    named: list[str] = []
     for each in classes:
-        _, known = _class_of(code, each)
+        name, known = _class_of(code, each)
+        named += [name] if known else []
         waiting = [own[each.id]] if isinstance(each, ast.Name) and each.id in own else []
         if not known and not waiting:
-            return frozenset(), False
+            return _NO_FIELDS
         fields |= known
         while waiting:
             node = waiting.pop()
@@ -202,14 +243,15 @@ def _of_parser(code: PythonCode) -> tuple[frozenset[str], bool]:
                 if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
             }
             for base in node.bases:
-                _, known = _class_of(code, base)
+                name, known = _class_of(code, base)
                 if isinstance(base, ast.Name) and base.id in own:
                     waiting.append(own[base.id])
                 elif known:
                     fields |= known
+                    named.append(name)
                 else:
-                    return frozenset(), False
-    return frozenset(fields), True
+                    return _NO_FIELDS
+    return frozenset(fields), True, tuple(named)
 
 
 _BEST = _ARGS.format("eval_strategy='{}', save_strategy='{}', eval_steps=200, save_steps={}, {}")

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.misspelt import nearest
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.values import nearest
 
 _TORCHRUN: dict[str, tuple[tuple[str, ...], str]] = {
     "start-method": (("spawn", "fork", "forkserver"), ""),

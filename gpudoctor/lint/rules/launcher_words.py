@@ -3,16 +3,17 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.misspelt import nearest
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launcher.programs import is_python
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against
 from gpudoctor.lint.launch_settings import TORCHRUN
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch, ManifestValue
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.rules.deepspeed import hosts_of
-from gpudoctor.lint.rules.values import nearest
 from gpudoctor.lint.understood import whole
 
 _ONE = "torchrun --standalone --nproc-per-node=4 {}\n"
@@ -104,6 +105,9 @@ def _no_such_module(job: LintJob) -> Iterator[LintFinding]:
         package = next((each for each in _STARTS if name == each or name.startswith(each + ".")), "")
         if not package or name in _STARTS[package] or name.startswith(_INSIDE) or name.endswith(".py"):
             continue
+        same = name.rpartition(".")[2] in {each.rpartition(".")[2] for each in _STARTS[package]}
+        if name != package and not same and not nearest(name, _STARTS[package]):
+            continue  # packages have other modules that can be run: deepspeed.checkpoint's converters
         wanted = nearest(name, _STARTS[package]) or _STARTS[package][0]
         yield LintFinding(
             span=words[at + 1].span,
@@ -203,6 +207,7 @@ _CHOICES = {
     "zero_stage": ("0", "1", "2", "3"),
 }  # fmt: skip
 """accelerate 1.15, utils/dataclasses.py and utils/constants.py; its own file may write False for no."""
+_ACCELERATE = KnownUpTo("accelerate", "1.15")
 _OF_THE_FILE = ("gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
                 "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
                 "zero3_save_16bit_model")  # fmt: skip
@@ -250,12 +255,13 @@ def accelerate_file_value(job: LintJob) -> Iterator[LintFinding]:
             if text.lower() in ("no", "false") or (not exact and {text.upper(), text.lower()} & {*known}):
                 continue
             near = nearest(text, known) or nearest(text.upper(), known)
-            yield LintFinding(
+            finding = LintFinding(
                 span=value.span,
                 summary=f"{name} is {text[:40]!r}; accelerate takes {', '.join(known[:8])}",
                 happens="ValueError: it is none of the values that accelerate knows.",
                 fix=f"Write {name}: {near}." if near else f"Take one of {', '.join(known)}.",
             )
+            yield held_against(job, (_ACCELERATE,), finding, sure=bool(near))
 
 
 @rule(

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.superseded import dotted, superseded
-from gpudoctor.knowledge.trainer_arguments import RELEASES
+from gpudoctor.knowledge.trainer_arguments import NEWEST_READ, RELEASES
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import lightning
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against, is_misspelt
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -16,8 +17,7 @@ from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 _TRAINER = "#@ file train.py\nfrom lightning import Trainer\ntrainer = Trainer({})\n"
 _LIKENESS = 0.75
 """Of difflib: below it a word is another one, not a misspelt one."""
-_NEWEST_READ = (2, 6)
-_MEANT = {
+MEANT = {
     **dict.fromkeys(("num_gpus", "n_gpus", "ngpus", "gpu"), 'accelerator="gpu", devices='),
     **dict.fromkeys(("epochs", "num_epochs", "n_epochs", "num_train_epochs"), "max_epochs="),
     **dict.fromkeys(("nodes", "n_nodes", "nnodes"), "num_nodes="),
@@ -25,6 +25,7 @@ _MEANT = {
 }
 """The same in the words of other programs, which no likeness of letters finds."""
 _PLUGINS_END = (1, 7)
+READ = KnownUpTo("lightning", dotted(NEWEST_READ))
 
 
 def _trainers(job: LintJob) -> Iterator[tuple[PythonCode, ast.Call]]:
@@ -47,15 +48,12 @@ def _trainers(job: LintJob) -> Iterator[tuple[PythonCode, ast.Call]]:
     ),
     good=(
         _TRAINER.format("accelerator='gpu', devices=2, barebones=True"),
-        Example(_TRAINER.format("some_day=True"), "lightning=2.9"),
+        Example(_TRAINER.format("barebones=True"), "lightning=2.9"),
         "#@ file train.py\nfrom transformers import Trainer\ntrainer = Trainer(model=model, args=args)\n",
     ),
 )
 def no_such_trainer_argument(job: LintJob) -> Iterator[LintFinding]:
     """A word that is none of Trainer's arguments is a TypeError before anything starts, in every release."""
-    version = lightning.version(job)
-    if version is not None and version[:2] > _NEWEST_READ:
-        return
     today = [name for name, (_, gone) in RELEASES.items() if not gone]
     for code, call in _trainers(job):
         for keyword in call.keywords:
@@ -63,18 +61,20 @@ def no_such_trainer_argument(job: LintJob) -> Iterator[LintFinding]:
             if word is None or word in RELEASES:
                 continue
             like = difflib.get_close_matches(word, today, 1, _LIKENESS)
-            meant = _MEANT.get(word, f"{like[0]}=" if like else "")
+            sure = word in MEANT or (bool(like) and is_misspelt(word, like[0]))
+            meant = MEANT.get(word, f"{like[0]}=" if like else "")
             if any(meant.rstrip("=").endswith(node.arg) for node in call.keywords if node.arg):
                 meant = ""
             span, value = code.span(keyword), code.words(keyword.value)
             whole = meant.endswith("=")
-            yield LintFinding(
+            finding = LintFinding(
                 span=span,
-                summary=f"Trainer has no argument {word}, in no release of Lightning up to {dotted(_NEWEST_READ)}",
+                summary=f"Trainer has no argument {word}, in no release of Lightning up to {dotted(NEWEST_READ)}",
                 happens=f"TypeError: Trainer.__init__() got an unexpected keyword argument '{word}'.",
                 fix=f"Write {meant}{value[:60] if whole else word}." if meant else "Take it out.",
                 edits=(Edit(span, f"{meant}{value}"),) if whole else (),
             )
+            yield held_against(job, (READ,), finding, sure=sure)
 
 
 @rule(

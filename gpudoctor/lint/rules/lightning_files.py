@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.trainer_arguments import RELEASES
+from gpudoctor.lint.known_up_to import held_against, is_misspelt
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, ManifestValue
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.lightning_arguments import MEANT, READ
 
 _FIT = (
     "python main.py fit --config c.yaml\n#@ file c.yaml\nseed_everything: 1\ntrainer:\n  accelerator: gpu\n"
@@ -77,12 +79,14 @@ def no_such_key_of_trainer(job: LintJob) -> Iterator[LintFinding]:
             if name in RELEASES or not re.fullmatch(r"[a-z_]+", name):
                 continue
             like = difflib.get_close_matches(name, today, 1, 0.7)
-            yield LintFinding(
+            finding = LintFinding(
                 span=value.span,
                 summary=f"trainer.{name} is no argument of Lightning's Trainer, in no release up to 2.6",
                 happens=f"The command line ends: Key '{name}' is not expected.",
                 fix=f"Write {like[0]}." if like else "Take it out.",
             )
+            sure = name in MEANT or (bool(like) and is_misspelt(name, like[0]))
+            yield held_against(job, (READ,), finding, sure=sure)
 
 
 _CLI = (

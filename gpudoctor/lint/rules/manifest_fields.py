@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.hugging_face_options import nearest
 from gpudoctor.launcher import registry
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against, is_misspelt
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, Manifest
 from gpudoctor.lint.rule import Edit, LintFinding, rule
@@ -41,7 +42,7 @@ def unknown_field(job: LintJob) -> Iterator[LintFinding]:
     for manifest in kubernetes(job):
         for problem in found_by_schema(job, manifest):
             if problem.what == "unknown":
-                yield unknown(problem, "kubectl refuses it: unknown field", "without validation it is dropped")
+                yield unknown(job, problem, "kubectl refuses it: unknown field", "without validation it is dropped")
         for value in manifest.twice:
             yield LintFinding(
                 span=value.span,
@@ -126,6 +127,7 @@ _KEYS = (
 )
 """accelerate 0.10 to 1.15, commands/config/config_args.py."""
 _ACCELERATE = frozenset(_KEYS.split())
+_READ = KnownUpTo("accelerate", "1.15")
 _FILE = "accelerate launch --config_file a.yaml t.py\n#@ file a.yaml\ncompute_environment: LOCAL_MACHINE\n{}: {}\n"
 
 
@@ -154,12 +156,13 @@ def unknown_key_of_accelerate(job: LintJob) -> Iterator[LintFinding]:
             said.add(name)
             near = nearest(name, _ACCELERATE)
             home = next((each for each in ("fsdp", "deepspeed") if name.startswith(each)), "")
-            yield LintFinding(
+            finding = LintFinding(
                 span=value.span,
                 summary=f"{name} is no key of accelerate's file" + (f"; {near} is one" if near else ""),
                 happens="ValueError: The config file had unknown keys.",
                 fix=f"Put it below {home}_config:, indented." if home else f"Write {near}." if near else "Take it out.",
             )
+            yield held_against(job, (_READ,), finding, sure=bool(home) or is_misspelt(name, near))
 
 
 def _of_accelerate(job: LintJob) -> Iterator[Manifest]:

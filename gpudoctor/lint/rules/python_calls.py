@@ -5,7 +5,8 @@ import builtins
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.hugging_face_arguments import lost_argument
-from gpudoctor.knowledge.pytorch.signatures import OF_APEX, RefusedArgument, function_of, refused, takes
+from gpudoctor.knowledge.pytorch.signatures import MEANT, OF_APEX, RefusedArgument, function_of, refused, takes
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against, is_misspelt
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, constant, own_nodes
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -15,6 +16,7 @@ _HEAD = "import torch\nimport torch.distributed as dist\nimport torch.multiproce
 _WRAPS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
 PLAIN = ("init_process_group", "new_group", "spawn", "start_processes", "convert_sync_batchnorm")
 """Functions; of a class it is __init__ that refuses."""
+_READ = KnownUpTo("torch", "2.14")
 _MOVES = ("cuda", "to", "cpu", "half", "xpu")
 
 
@@ -47,10 +49,11 @@ def unknown_argument_of_torch(job: LintJob) -> Iterator[LintFinding]:
             for keyword in call.keywords if function else ():
                 unknown = refused(function, keyword.arg, version) if keyword.arg else None
                 if keyword.arg and unknown is not None:
-                    yield _unknown(code, call, keyword, function, unknown, given_version, version)
+                    yield _unknown(job, code, call, keyword, function, unknown, given_version, version)
 
 
 def _unknown(
+    job: LintJob,
     code: PythonCode,
     call: ast.Call,
     keyword: ast.keyword,
@@ -68,7 +71,7 @@ def _unknown(
         fix = f"Take it out: {word} is of Apex's DistributedDataParallel, which has the same name."
     else:
         fix = f"Take it out; {name} knows {', '.join(takes(function, version))}."
-    return LintFinding(
+    finding = LintFinding(
         span=span,
         summary=f"{name} has no argument {word}"
         + (f" in torch {told}" if unknown.when and told else "")
@@ -78,6 +81,9 @@ def _unknown(
         fix=fix,
         edits=(Edit(span, f"{near}={value}"),) if near else (),
     )
+    meant = (function, word) in MEANT or (name == "DistributedDataParallel" and word in OF_APEX)
+    sure = bool(unknown.when) or meant or is_misspelt(word, unknown.near)
+    return held_against(job, (_READ,), finding, sure=sure)
 
 
 @rule(

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge import misspelt
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import lightning, look, processes
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import is_in
 from gpudoctor.lint.rule import Example, LintFinding, rule
@@ -33,6 +35,7 @@ _NAMES: dict[tuple[str, str], str] = {
 }
 """By the schemas of SkyPilot 0.14 and dstack 0.20, and what earlier releases had; both refuse any other."""
 _FIELDS = {place: frozenset(names.split()) for place, names in _NAMES.items()}
+_READ = {"SkyPilot": KnownUpTo("skypilot", "0.14"), "dstack": KnownUpTo("dstack", "0.20")}
 _ELSEWHERE = {
     ("SkyPilot", "num_nodes"): "num_nodes at the top level", ("SkyPilot", "gpu"): "accelerators",
     ("SkyPilot", "gpus"): "accelerators", ("SkyPilot", "accelerator"): "accelerators",
@@ -72,7 +75,7 @@ def field_that_is_not_known(job: LintJob) -> Iterator[LintFinding]:
                     continue
                 said.add(name)
                 instead = _ELSEWHERE.get((kind, name))
-                yield LintFinding(
+                finding = LintFinding(
                     span=value.span,
                     summary=f"{name} is no field {'of ' + at if at else 'of a task'} in {kind}'s file",
                     happens=f"{kind} refuses the file: additional properties are not allowed.",
@@ -80,6 +83,8 @@ def field_that_is_not_known(job: LintJob) -> Iterator[LintFinding]:
                     if instead
                     else f"Take it out; there are {', '.join(sorted(known)[:8])} ...",
                 )
+                sure = instead is not None or bool(misspelt.nearest(name, known))
+                yield held_against(job, (_READ[kind],), finding, sure=sure)
 
 
 def _is_task(manifest: Manifest) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.misspelt import nearest
 from gpudoctor.knowledge.schedulers.slurm_values import is_checked
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
@@ -12,7 +13,6 @@ from gpudoctor.lint.gaps import GAP
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import RANKED
-from gpudoctor.lint.rules.values import nearest
 from gpudoctor.lint.shell.sbatch import NO_OPTION, OPEN_QUOTE, options_of
 
 _SHEBANG = lazy_re(r"(?:[ \t]*(?:#(?!!|SBATCH)[^\n]*)?\n)+(#![^\n]*)\n(?=(?:.*\n)*?#SBATCH )")

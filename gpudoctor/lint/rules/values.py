@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
+from gpudoctor.knowledge.misspelt import nearest
 from gpudoctor.knowledge.platform_names import meant_by
 from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.edits import remove
+from gpudoctor.lint.known_up_to import KnownUpTo, held_against
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.program_arguments import is_parsing
@@ -52,26 +55,6 @@ _NUMBERS = {
 
 _FILLS = ("pdsh", "parallel", "xargs")
 _FILLED = lazy_re(r"%[nhu]|\{[#%]?\}")
-
-
-def distance(one: str, other: str, most: int = 2) -> int:
-    """Edits (insert, remove, replace) between two names; `most` + 1 for anything more."""
-    if abs(len(one) - len(other)) > most or len(one) > 64:
-        return most + 1
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        previous, row[0] = row[0], i
-        for j, b in enumerate(other, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-    return min(row[-1], most + 1)
-
-
-def nearest(name: str, known: Iterator[str] | tuple[str, ...] | list[str]) -> str:
-    """The known name at most two edits away; "" for none, or when short names are that near by chance."""
-    best = min(
-        ((distance(name, known_name), known_name) for known_name in known if known_name != name), default=(3, "")
-    )
-    return best[1] if best[0] <= min(2, max(1, len(name) // 4)) else ""
 
 
 @rule(
@@ -228,10 +211,10 @@ def unknown_option(job: LintJob) -> Iterator[LintFinding]:
                 continue  # `torchrun $SCRIPT --factory x`: what nobody knows may be the script
             if not option.known and not option.written.startswith("-"):
                 continue
-            yield _unknown(launch, option)
+            yield _unknown(job, launch, option)
 
 
-def _unknown(launch: LintLaunch, option: Option) -> LintFinding:
+def _unknown(job: LintJob, launch: LintLaunch, option: Option) -> LintFinding:
     name = launch.entry or launch.launcher
     if option.known:
         return LintFinding(
@@ -247,13 +230,25 @@ def _unknown(launch: LintLaunch, option: Option) -> LintFinding:
         meant = starts[-1] if starts else ""
     start = option.span.start
     span = Span(start, start + len(option.written), option.span.line, option.span.exact)
-    return LintFinding(
+    finding = LintFinding(
         span=option.span,
         summary=f"{option.written} is no option of {name}" + (f"; {meant} is" if meant else ""),
         happens=f"{name} ends with a usage error on every node: unrecognized arguments.",
         fix=f"Write {meant}." if meant else "An option of the script stands behind the script's name.",
         edits=(Edit(span, meant),) if meant and option.span.exact else (),
     )
+    package, _, release = registry.form(launch.launcher).newest.partition(" ")
+    tables = (KnownUpTo(package, release),) if release else ()
+    return held_against(job, tables, finding, sure=bool(meant) or _of_another(option.written))
+
+
+@cache
+def _of_another(written: str) -> bool:
+    """Whether some launcher has that option: then it is a word of its, and no new one."""
+    plain = written.replace("_", "-")
+    forms = (form for traits in registry.every() for form in traits.forms)
+    every = (spelling for form in forms for spec in form.grammar.options for spelling in spec.spellings)
+    return any(plain == spelling.replace("_", "-") for spelling in every)
 
 
 def _spellings(launch: LintLaunch) -> Iterator[str]:
