@@ -37,8 +37,46 @@ _DRAWN = (
 )
 _ASKS = "python ask.py --num_nodes 4 --gpus 8 {}torchrun --standalone fit.py\n"
 _CALLED = "#!/bin/bash\nCOUNT=$HOW_MANY\n{}\ntorchrun --nnodes $COUNT --nproc-per-node 8 fit.py\n"
+_RAY = "ray job submit {} -- python fit.py\n"
+_WORKER = (
+    "# HEAD_IP=10.0.0.1 bash start.sh\nray start --head\nfor HOST in a b; do\n  ssh $HOST {0}ray start"
+    " --address=$HEAD_IP:6379{0}\ndone\npython fit.py\n"
+)
+_BY_SSH = (
+    '#!/bin/bash\n#SBATCH --nodes=2\nRANK=0\nfor HOST in $(scontrol show hostnames); do\n  ssh $HOST "torchrun'
+    ' --nnodes=2 --nproc-per-node=8 --node_rank {} --master-addr=n01 --master-port=29511 fit.py" &\n'
+    "  RANK=$((RANK + 1))\ndone\nwait\n"
+)
+_RPC = (
+    "import torch.distributed as dist\nimport torch.distributed.rpc as rpc\nimport torch.multiprocessing as mp\n"
+    "def work(rank, world):\n    if rank < 3:\n        dist.init_process_group('gloo', rank=rank, world_size={},"
+    " init_method='tcp://localhost:29511')\n        rpc.init_rpc('fits', rank=rank, world_size=world)\n"
+    "        dist.barrier()\n    else:\n        rpc.init_rpc('keeps', rank=rank, world_size=world)\n"
+    "    rpc.shutdown()\nif __name__ == '__main__':\n    mp.spawn(work, args=(4,), nprocs=4)\n"
+)
+_BOXED = (
+    "#!/bin/bash\n#SBATCH --nodes=2\nsrun --container-image=nvcr.io/nvidia/pytorch:25.01-py3 bash -c {0}export"
+    " MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1); python fit.py{0}\n"
+)
 
 CASES = {
+    "Ray fills in the variables of a job": (
+        "S03", _RAY.format("--runtime-env-json='{\"env_vars\": {\"HEAD\": \"${MASTER_ADDR}\"}}'"),
+        _RAY.format("--address='http://$MASTER_ADDR:8265'"),
+    ),
+    "double quotes behind ssh are filled in here": (
+        "A15", _WORKER.format('"'), _WORKER.format("'"),
+    ),
+    "a rank of the node in double quotes behind ssh": ("S02", _BY_SSH.format("$RANK"), _BY_SSH.format("$SLURM_PROCID")),
+    "a rank of RPC is none of the group": ("T54", _RPC.format(3), _RPC.format("world")),
+    "a group of the trainers alone": ("T37", _RPC.format(3), _RPC.format(3).replace("rank < 3", "rank < 4")),
+    "an address that is computed outside of the container": (
+        "S19", _BOXED.format('"'), _BOXED.format("'"),
+    ),
+    "a module of a launcher's package": (
+        "V09", "python -m deepspeed.checkpoint.ds_to_universal --input_folder a\ndeepspeed --num_gpus 4 fit.py\n",
+        "python -m torch.distributed.lanch --nproc_per_node=4 fit.py\n",
+    ),
     "a pod's environment tells the whole world": ("A03", _POD.format("$NNODES", "$INDEX"), _POD.format(2, 0)),
     "a local of a function has the caller's variable": (
         "V01", _BENCH.format("$SLOTS"), _BENCH.format("4").replace("of$slots", "of$SLOTS"),

@@ -11,6 +11,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.compare import Parting, parting
 from gpudoctor.lint.courses.events import CourseCollective, Deed
 from gpudoctor.lint.courses.follow import RankCourse, collectives
+from gpudoctor.lint.courses.members import members
 from gpudoctor.lint.courses.own_data import READS_INSIDE
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
@@ -84,8 +85,8 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
         known = told | {place.span.line for place in (program.on_one_rank if program is not None else ())}
         if any(code.holds(line) for line in known):
             continue  # what stands below such a condition is told as that
-        first = each.ranks[0]
-        for other in each.ranks[1:]:
+        first, *others = members(each.ranks)
+        for other in others:
             here, there = first.seat.rank, other.seat.rank
             found = parting(first.events, other.events, (here, there))
             if found is None:

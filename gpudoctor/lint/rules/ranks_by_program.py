@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import rank_counts
+from gpudoctor.lint.courses.members import members
+from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
@@ -69,6 +71,8 @@ def _of_spawn(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch]) -> I
             at_home = _AT_HOME.search(code.text) is not None
             if number is None or number == count or (number > count and number % count == 0 and not at_home):
                 continue  # of several nodes, which T08 tells of
+            if any(each.code is code and len(members(each.ranks)) < len(each.ranks) for each in courses(job)):
+                continue  # the others are there for RPC
             yield LintFinding(
                 span=code.span(spawned.call),
                 summary=f"spawn starts {count} processes, and the group is made for a world of {number}",

@@ -281,7 +281,10 @@ def slurm_tools_inside_a_container(job: LintJob) -> Iterator[LintFinding]:
             for setting in invocation.settings.values()
             if setting.word.span.start > outer[0].span.start
         ]
-        used = re.search(r"(?:^|\$\(|`)\s*(scontrol|sinfo|squeue|srun)\b", "\n".join(texts), re.MULTILINE)
+        text = "\n".join(texts)
+        for computed in {each.raw for around in outer[:-1] for word in around.words for each in word.expansions}:
+            text = text.replace(computed, "")  # by the shell outside, before the container is there
+        used = re.search(r"(?:^|\$\(|`)\s*(scontrol|sinfo|squeue|srun)\b", text, re.MULTILINE)
         if used is None:
             continue
         public = any(_PUBLIC.search(word.shown) for around in invocation.within for word in around.words)

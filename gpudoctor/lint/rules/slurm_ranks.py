@@ -21,6 +21,7 @@ _OF_THE_WORLD = (
     "num-processes", "machine-rank", "main-process-ip", "main-process-port", "num-gpus", "num-nodes",
 )  # fmt: skip
 """Options in which a `$` means nothing to the launcher itself."""
+_TO_HOSTS = ("ssh", "pdsh", "clush")
 _READ_BY_PROGRAMS = ("RANK", "LOCAL_RANK")
 
 
@@ -78,6 +79,7 @@ def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
     """A `$` outside of single quotes is expanded by the shell that reads the line. In a batch script that is one shell
     on the first node, where SLURM_PROCID, SLURM_NODEID and SLURM_LOCALID are 0: srun then hands 0 to every task."""
     said: set[int] = set()
+    yield from _by_ssh(job)
     for launch in job.launches:
         if allocation.srun_of(launch) is None or allocation.tasks(job, launch) == 1:
             continue
@@ -111,6 +113,28 @@ def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
                 " fails with EADDRINUSE or waits until the rendezvous times out.",
                 fix=f"Let the task's own shell expand it: srun ... bash -c '... ${early.name} ...', in single quotes.",
                 edits=() if ignored else _late(job, launch, written, word, early),
+            )
+
+
+def _by_ssh(job: LintJob) -> Iterator[LintFinding]:
+    """`for h in $NODES; do ssh $h "... --node_rank $SLURM_PROCID"`: filled in once, by the batch script's own shell."""
+    found: dict[int, tuple[str, Expansion, Word, bool]] = {}
+    for launch in job.launches:
+        around = next((outer for outer in launch.invocation.within if outer.program in _TO_HOSTS), None)
+        if around is None or allocation.srun_of(launch) is not None or allocation.nodes(job, launch) == 1:
+            continue
+        for written, word in rank_words(launch) if not look.is_dynamic(launch) else ():
+            early = _per_task(launch, word)
+            if early is not None and early.where == "batch" and written.startswith("-"):
+                found[word.span.start] = written, early, word, bool(around.in_loop) or around.program != "ssh"
+    for written, early, word, to_many in found.values():
+        if to_many or len(found) > 1:
+            yield LintFinding(
+                span=word.span if early.span is None else early.span,
+                summary=f"{written} gets ${early.name} from the batch script, where it is 0: each host gets 0",
+                happens="Every node is node 0: the job fails with EADDRINUSE or waits until the rendezvous times out.",
+                fix="Count the hosts of the loop (rank=$((rank + 1))), or start it by srun ... bash -c '...' in single"
+                " quotes.",
             )
 
 
@@ -165,6 +189,8 @@ def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
                 match = _NAME.search(word.shown)
             if match is None or is_template(job, launch):  # envsubst fills it in
                 continue
+            if any(option.value is word and option.name == "runtime-env-json" for option in launch.every_option):
+                continue  # Ray fills in ${VAR} among its env_vars, where the job runs
             alike = any(option.value is word and option.name == "rdzv-id" for option in launch.every_option)
             yield LintFinding(
                 span=word.span,

@@ -221,9 +221,12 @@ def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _empty(start: Invocation, address: str) -> str:
-    """The variable of an address that nothing sets in this shell."""
+    """The variable of an address that nothing sets in the other machine's shell, which fills it in. What stands in
+    double quotes behind ssh is filled in before, by the shell of this line."""
+    outside = {each.name for outer in start.within for word in outer.words for each in word.expansions}
     expansions = (each for word in start.words for each in word.expansions if each.raw in address)
-    return next((each.name for each in expansions if each.is_set is False and each.default is None and each.name), "")
+    unset = (each.name for each in expansions if each.is_set is False and each.default is None and each.name)
+    return next((name for name in unset if name not in outside), "")
 
 
 def _same_machine(start: Invocation, heads: list[Invocation]) -> str:
