@@ -318,6 +318,16 @@ def test_what_is_no_job_is_none(found: Process) -> None:
     assert find_jobs([node(found)]) == ()
 
 
+def test_a_scheduler_s_number_is_torchrun_s_own_and_not_its_child_s() -> None:
+    """`srun torchrun`: what torchrun starts beside ranks has the number of its task, and was rank 0 of 8 nodes."""
+    task = {"SLURM_PROCID": 0, "SLURM_NTASKS": 8, "SLURM_LOCALID": 0}
+    above = process(10, "torchrun --nnodes 8 --nproc-per-node 2 --rdzv-backend c10d train.py", **task)
+    beside = process(11, "python -c serve()", parent=10, **task)
+    first = process(12, "python train.py", parent=10, **task, RANK=0, WORLD_SIZE=16, LOCAL_RANK=0)
+    assert ranks(only(find_jobs([node(above, beside, first)]))) == [(0, 0, 12)]
+    assert not any(number == 0 for _, number, _ in ranks(only(find_jobs([node(above, beside)]))))
+
+
 # ---------------------------------------------------------------- several nodes
 
 

@@ -15,7 +15,9 @@ import pytest
 from gpudoctor.fleet import orders
 from gpudoctor.fleet.messages import Examine, FindRanks, Launch, Listen, Reach, Run
 from gpudoctor.read.process import descendants
-from gpudoctor.run.meeting import Meeting, found_token, leave_token, meeting, ports
+from gpudoctor.run import hub
+from gpudoctor.run.hub_messages import HubTask
+from gpudoctor.run.meeting import Meeting, found_token, leave_token, meeting, ports, take_back_token
 from tests.lab.ends.started import truly
 from tests.lab.hosts import Host, hosts
 from tests.lab.sshd import user_environment
@@ -76,6 +78,32 @@ def test_a_token_is_taken_from_a_file_of_this_user_alone(tmp_path: Path) -> None
     assert found_token(place, 0.0) == token and len(set(ports(token))) == 4
     Path(place).chmod(0o644)
     assert found_token(place, 0.0) == ""
+    take_back_token(place, "another's")
+    assert Path(place).exists()
+    take_back_token(place, token)
+    assert not Path(place).exists()
+
+
+def test_a_token_that_an_earlier_job_has_left_is_given_up_for_the_head_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two clusters with one home count jobs alike: eight nodes of a step met nobody, and each told its own."""
+    place = str(tmp_path / "meetings" / "1-0-0")
+    asked = []
+
+    def tried(token: str) -> list[int]:
+        asked.append(token)
+        leave_token(place)
+        return []
+
+    monkeypatch.setattr(hub, "ports", tried)
+    monkeypatch.setattr(hub, "AGAIN_SECONDS", 0.01)
+    stale = leave_token(place)
+    where = Meeting(nodes=2, head="n1", is_head=False, shared=place)
+    task = HubTask(meeting=where, name="n2", began=0.0, folder="", control=0)
+    with pytest.raises(ValueError):
+        hub.MemberHub(task, hub.DoctorLine(0), "")._found(0.1)
+    assert asked[0] == stale and len(set(asked)) == len(asked) > 1
 
 
 def test_who_comes_to_a_look_reads_and_starts_nothing() -> None:

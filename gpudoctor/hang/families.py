@@ -97,7 +97,8 @@ class _Tree:
             owner = above.of if above.role == "data loader" else above.process.pid
             if not self._is_another_rank(process, above):
                 return Claim(process=process, role=self._below_rank(process, self.every[owner]), of=owner)
-        if (own := self._own_rank(process)) is not None:
+        own = None if above is not None and self._is_numbered_as(process, above) else self._own_rank(process)
+        if own is not None:
             if self._starts_ranks(process, own):
                 return Claim(process=process, role="launcher")
             return own
@@ -151,6 +152,13 @@ class _Tree:
         if own is None or above.role != "rank":
             return False
         return own[0] is not None and own[0] != above.rank
+
+    @staticmethod
+    def _is_numbered_as(process: Process, above: Claim) -> bool:
+        """Below torchrun, which numbers its ranks itself: a scheduler's number there is that of torchrun's own task."""
+        if above.role != "launcher" or "RANK" in process.environment:
+            return False
+        return commands.launcher(above.process.command) == "torchrun" and rank_of(process) == rank_of(above.process)
 
     def _own_rank(self, process: Process) -> Claim | None:
         if process.name in commands.SHELLS and commands.PYTHON.search(process.name) is None:

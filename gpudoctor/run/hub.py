@@ -53,7 +53,7 @@ from gpudoctor.run.hub_messages import (
     line_of,
     message_of,
 )
-from gpudoctor.run.meeting import found_token, leave_token, ports
+from gpudoctor.run.meeting import found_token, leave_token, ports, take_back_token
 
 M = TypeVar("M", bound=HubMessage)
 
@@ -178,6 +178,7 @@ class HeadHub:
                 self._said[type(message)] = message
             self._tell_all(message)
         self._is_over = True
+        take_back_token(self._task.meeting.shared, self._token)
         with self._lock:
             channels = list(self._members.values())
         for channel in channels:
@@ -334,6 +335,8 @@ class MemberHub:
         begun = time.monotonic()
         why = ""
         while True:
+            # what was there first may be of another job, whose head was killed
+            self._token = found_token(self._task.meeting.shared, 0.0) or self._token
             for port in ports(self._token):
                 try:
                     connection = socket.create_connection((self._task.meeting.head, port), timeout=CONNECT_SECONDS)

@@ -106,6 +106,13 @@ def leave_token(shared: str) -> str:
     return token
 
 
+def take_back_token(shared: str, token: str) -> None:
+    """As its head ends: the next job of that number, on another cluster with the same home, shall not find it."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if Path(shared).read_text(encoding="ascii") == token:
+            Path(shared).unlink()
+
+
 def found_token(shared: str, seconds: float = TOKEN_SECONDS) -> str:
     """The token that the head of this step has left; empty where none comes."""
     deadline = time.monotonic() + seconds
