@@ -662,3 +662,12 @@ A=
 if [ $A = x ]; then torchrun --error a.py; else torchrun --fails a.py; fi
 """,
 )
+_add(
+    "single quotes within the double quotes of a shell behind ssh",
+    r"""
+HEAD=n1
+COUNT=$(wc -l < /dev/null)
+ssh n1 "cd / && bash -c 'torchrun --master-addr=$HEAD --nnodes $COUNT --at \$UNSET --name \"a b\" a.py'"
+bash -c "bash -c 'torchrun --node-rank $COUNT --tag x$COUNT.y a.py'"
+""",
+)

@@ -48,6 +48,7 @@ CASES = {
     "Trainer's file": ("L12", _CLI, "steps_of_tomorrow", "devicez", "lightning=2.4"),
     "torchrun": ("V03", _RUN, "ranks-of-tomorrow", "nproc-per-nodes", "torch=2.6"),
     "torchrun, another's option": ("V03", _RUN, "ranks-of-tomorrow", "num_processes", "torch=2.6"),
+    "torchrun, the program's option": ("V03", _RUN, "ranks-of-tomorrow", "gradient_checkpointing", "torch=2.6"),
     "accelerate's file": ("W13", _ACCELERATE, "ranks_of_tomorrow", "num_process", "accelerate=1.2"),
     "SkyPilot": ("J15", _SKY, "nodes_of_tomorrow", "num_node", "skypilot=0.9"),
     "Kubernetes": ("K37", _JOB, "planOfTomorrow", "workngDir", "kubernetes=1.30"),

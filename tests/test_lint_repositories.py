@@ -47,6 +47,10 @@ _BY_SSH = (
     ' --nnodes=2 --nproc-per-node=8 --node_rank {} --master-addr=n01 --master-port=29511 fit.py" &\n'
     "  RANK=$((RANK + 1))\ndone\nwait\n"
 )
+_WITHIN = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nssh n01 \"srun bash -c 'torchrun --nnodes=2"
+    " --nproc-per-node=8 --node_rank {}SLURM_PROCID --master-addr=n01 --master-port=29511 fit.py'\"\n"
+)
 _RPC = (
     "import torch.distributed as dist\nimport torch.distributed.rpc as rpc\nimport torch.multiprocessing as mp\n"
     "def work(rank, world):\n    if rank < 3:\n        dist.init_process_group('gloo', rank=rank, world_size={},"
@@ -68,6 +72,9 @@ CASES = {
         "A15", _WORKER.format('"'), _WORKER.format("'"),
     ),
     "a rank of the node in double quotes behind ssh": ("S02", _BY_SSH.format("$RANK"), _BY_SSH.format("$SLURM_PROCID")),
+    "a rank in single quotes within double ones": (
+        "S02", _WITHIN.format("\\$"), _WITHIN.format("$"),
+    ),
     "a rank of RPC is none of the group": ("T54", _RPC.format(3), _RPC.format("world")),
     "a group of the trainers alone": ("T37", _RPC.format(3), _RPC.format(3).replace("rank < 3", "rank < 4")),
     "an address that is computed outside of the container": (

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from gpudoctor.knowledge.misspelt import nearest
 from gpudoctor.knowledge.platform_names import meant_by
@@ -13,6 +12,7 @@ from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.edits import remove
 from gpudoctor.lint.known_up_to import KnownUpTo, held_against
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
+from gpudoctor.lint.other_options import is_of_another
 from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.program_arguments import is_parsing
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -239,16 +239,7 @@ def _unknown(job: LintJob, launch: LintLaunch, option: Option) -> LintFinding:
     )
     package, _, release = registry.form(launch.launcher).newest.partition(" ")
     tables = (KnownUpTo(package, release),) if release else ()
-    return held_against(job, tables, finding, sure=bool(meant) or _of_another(option.written))
-
-
-@cache
-def _of_another(written: str) -> bool:
-    """Whether some launcher has that option: then it is a word of its, and no new one."""
-    plain = written.replace("_", "-")
-    forms = (form for traits in registry.every() for form in traits.forms)
-    every = (spelling for form in forms for spec in form.grammar.options for spelling in spec.spellings)
-    return any(plain == spelling.replace("_", "-") for spelling in every)
+    return held_against(job, tables, finding, sure=bool(meant) or is_of_another(job, option.written))
 
 
 def _spellings(launch: LintLaunch) -> Iterator[str]:

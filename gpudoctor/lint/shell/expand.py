@@ -92,7 +92,7 @@ class Expander:
             elif sign == "'" and mode == "word":
                 close = text.find("'", at + 1, end)
                 close = end if close < 0 else close
-                yield self._literal(at + 1, close, quoted=True)
+                yield from self._verbatim(at + 1, close)
                 at = close + 1
             elif sign == '"' and mode == "word":
                 close = closing_quote(text, at + 1, end)
@@ -112,6 +112,16 @@ class Expander:
             else:
                 yield self._literal(at, at + 1, quoted=quoted)
                 at += 1
+
+    def _verbatim(self, start: int, end: int) -> Iterator[CommandRun]:
+        """Between single quotes. What the shell outside has put there stands there too: `ssh h "bash -c '... $X'"`."""
+        text, filled = self.source.text, self.source.placeholders
+        at = start
+        for index in [index for index in range(start, end) if text[index] in filled] if filled else ():
+            yield self._literal(at, index, quoted=True)
+            yield filled[text[index]]._replace(quoted=True)
+            at = index + 1
+        yield self._literal(at, end, quoted=True)
 
     def _escape(self, at: int, end: int, mode: Mode) -> tuple[CommandRun | None, int]:
         text = self.source.text
