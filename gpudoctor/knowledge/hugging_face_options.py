@@ -6,6 +6,7 @@ lost one is in hugging_face_arguments.py. What releases brought since stands in 
 """
 
 import difflib
+from functools import cache
 
 from msgspec import Struct
 
@@ -224,6 +225,7 @@ def packages_of(name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+@cache
 def arguments_of(name: str, package: str) -> frozenset[str]:
     """What a class takes, with what it inherits; empty of one that is not known."""
     found: list[str] = []

@@ -84,6 +84,7 @@ def newest_release(top: str) -> str:
     return _lines(top)[0].split()[-1]
 
 
+@cache
 def came(top: str, call: str) -> frozenset[str]:
     """What releases brought and took away of a call's arguments."""
     return frozenset(span.name for span in _every(top, f"arg {call}")) if top in libraries() else frozenset()
