@@ -8,6 +8,7 @@ import pytest
 
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation
+from gpudoctor.sure import POSSIBLE
 
 STEPS = "".join(f"epoch 3 step {step} loss 2.{step}\n" for step in range(100, 900, 100))
 
@@ -503,3 +504,57 @@ def test_one_output_of_several_nodes_names_the_rank_that_raised_first() -> None:
     ):
         cause = said(log).causes[0]
         assert cause.ranks == (40,) and "KeyError: 'tokens' at /w/train.py:34" in cause.summary
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_tables_of_two_nodes_woven_line_by_line(again: bool) -> None:
+    """`Failures:` of one torchrun was read as what the other's stack raised (0.85), and a signal of one table given to
+    the rank of the other (0.96)."""
+    killed = of_a_node(CLOSED).replace("exitcode  : 1 (pid: 31426)", "exitcode  : -9 (pid: 31427)")
+    other = of_a_node(CLOSED).replace("40", "24").replace("31426", "977").replace("host      : n6", "host      : n4")
+    parts = (killed, other) if again else (other, killed)
+    rows = zip_longest(*(part.splitlines() for part in parts), fillvalue="")
+    causes = said("".join(f"{one}\n{two}\n" for one, two in rows)).causes
+    assert [(cause.cause, cause.ranks) for cause in causes if cause.confidence > POSSIBLE] == [("rank-died", ())]
+    assert "31427" in causes[0].summary and "SIGKILL" in causes[0].summary
+    torn = of_a_node(CLOSED).replace("    raise ChildFailedError(\n", "    raise ChildFailedError(\nFailures:\n")
+    assert all("Failures" not in cause.summary for cause in said(torn).causes)
+
+
+def test_a_traceback_in_the_journal_is_of_several_seconds() -> None:
+    """Of a journal with two ranks' exceptions it was said that no line says why the first ended."""
+    node = of_a_node(CLOSED, CLOSED).splitlines()
+    journal = "".join(f"Nov 28 03:12:{at // 2:02} n6 python[812]: {line}\n" for at, line in enumerate(node))
+    beside = said(journal)
+    assert not beside.well and not beside.causes and beside.starts == ""
+    assert beside.unknown is not None and "10.0.0.5 was closed from the other end" in beside.unknown
+
+
+def test_a_process_of_spawn_is_no_rank() -> None:
+    """On the second node process 1 is another rank than 1."""
+    cause = said(
+        'Traceback (most recent call last):\n  File "/w/train.py", line 55, in <module>\n    mp.spawn(work, nprocs=2)\n'
+        "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL\n"
+    ).causes[0]
+    assert cause.ranks == () and "process 1 of torch.multiprocessing.spawn" in cause.summary
+
+
+def test_steps_of_another_worker_do_not_save_the_one_that_died() -> None:
+    """Outputs of Ray's workers behind each other: the steps of one that was killed stood last: "gets on"."""
+    stack = ("Traceback (most recent call last):", '  File "/w/train.py", line 59, in <module>', "    main()", CLOSED)
+    lines = [f"(TrainWorker pid=12, ip=10.0.0.1) {line}" for line in (*STEPS.splitlines(), *stack)]
+    lines += [f"(TrainWorker pid=15, ip=10.0.0.2) {line}" for line in STEPS.splitlines()]
+    assert not said("\n".join(lines) + "\n").well
+
+
+def test_steps_that_a_rank_had_kept_in_its_buffer_do_not_save_it() -> None:
+    """torchrun without --tee: what a rank printed comes when it dies, behind its exception and without a mark; the last
+    such rank was told as one of which no line says why it ended."""
+    steps = "".join(f"step {step}/30 loss 0.{step}\n" for step in range(5))
+    one, two = (f"[rank{rank}]: " for rank in (40, 41))
+    log = of_a_node(CLOSED, CLOSED).replace("[default0]:[rank", "[rank").replace("[default1]:[rank", "[rank")
+    log = log[: log.index("[default0]:step")].replace(f"{CLOSED}\n", f"{CLOSED}\n{steps}")
+    log = log.replace("  <NO_OTHER_FAILURES>", "[1]:\n  rank      : 41 (local_rank: 1)\n  exitcode  : 1 (pid: 31427)")
+    assert one in log and two in log
+    beside = said(log)
+    assert not beside.well and not beside.causes

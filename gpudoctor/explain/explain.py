@@ -43,7 +43,7 @@ from gpudoctor.explain.last_words import (
     told_before_a_signal,
 )
 from gpudoctor.explain.lines import NotALog, Readable, find_logs, open_log
-from gpudoctor.explain.lived_on import breaks_a_bar, died_of, is_last, mark, of_a_record
+from gpudoctor.explain.lived_on import breaks_a_bar, died_of, ended_of, is_last, mark, of_a_record
 from gpudoctor.explain.of_tests import quoted
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.platforms import on_platforms, platforms_of
@@ -321,6 +321,7 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     ]
     counts = [
         _silent_since(traceback, course[traceback.at.file])
+        or ended_of(traceback, facts)
         or not (
             survived(traceback.at.file, traceback.traceback.last_line)
             or of_a_record(traceback.traceback, course[traceback.at.file].end)
@@ -343,10 +344,12 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
 
 def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:
     """The rank that raised wrote nothing more, though ranks are told apart behind it; the job has not ended well."""
-    if traceback.rank is None or course.ended > traceback.at.line:
+    own = traceback.rank if traceback.pid is None else traceback.pid  # Ray's marks tell no rank
+    if own is None or course.ended > traceback.at.line:
         return False
-    behind = [writer(text).rank for number, text in course.end if number > traceback.traceback.last_line]
-    return any(rank is not None for rank in behind) and traceback.rank not in behind
+    behind = [writer(text) for number, text in course.end if number > traceback.traceback.last_line]
+    others = {who.rank if traceback.pid is None else who.pid for who in behind} - {None}
+    return bool(others) and own not in others
 
 
 def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...]) -> Conclusion:

@@ -13,7 +13,7 @@ from gpudoctor.explain.course import BAR, TROUBLE, CourseSeen
 from gpudoctor.explain.deaths import OF_TORCHRUN, Spoken, spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
-from gpudoctor.explain.scan import Event, ToldTraceback
+from gpudoctor.explain.scan import Event, Told, ToldTraceback
 from gpudoctor.explain.tracebacks import FRAME, HEADER, Traceback
 from gpudoctor.explain.writers import unprefixed
 from gpudoctor.fault_classes import Class
@@ -116,6 +116,21 @@ def died_of(told: ToldTraceback, course: CourseSeen) -> bool:
         return True  # with --tee it writes what was left in its buffer behind its own end
     most = OF_A_BUFFER if breaks_a_bar(told, course) else 1
     return _is_uncaught(told) and course.moved_after(told.traceback.last_line) < most
+
+
+def ended_of(told: ToldTraceback, facts: Facts) -> bool:
+    """Nobody caught it, torchrun tells behind it that this rank has failed, and the rank raised nothing later: steps
+    between are what a rank, whose output has no mark, had kept in its buffer."""
+    return (
+        told.rank is not None
+        and _is_uncaught(told)
+        and any(each.rank == told.rank and each.exit.exitcode == 1 and _is_behind(each, told) for each in facts.exits)
+        and not any(each.rank == told.rank and _is_behind(each, told) for each in facts.tracebacks)
+    )
+
+
+def _is_behind(one: Told, other: Told) -> bool:
+    return one.at.file == other.at.file and one.at.line > other.at.line
 
 
 def is_last(told: ToldTraceback, course: CourseSeen) -> bool:

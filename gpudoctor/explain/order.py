@@ -77,6 +77,7 @@ def _processes(facts: Facts) -> tuple[dict[int, int], bool]:
     rows = [ended for ended in facts.exits if ended.rank is not None and ended.local_rank is not None]
     hosts = {ended.host for ended in rows}
     several = len(hosts) > 1 or any(ended.rank != ended.local_rank for ended in rows)
+    several |= any(ended.exit.exitcode is not None and ended.local_rank is None for ended in facts.exits)  # two tables
     return {pid: next(iter(ranks)) for pid, ranks in by_pid.items() if len(ranks) == 1}, not several
 
 

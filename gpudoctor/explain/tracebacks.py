@@ -38,6 +38,8 @@ AS_REPR = lazy_re(r"^(?P<type>[A-Z]\w{1,60}(?:Error|Exception))\((?P<quote>[\"']
 """As Hydra writes what a target of its own raised (hydra/_internal/instantiate/_instantiate2.py)."""
 OF_RANKS = lazy_re(r"^(?P<type>[A-Z]\w{2,40}?(?:Error|Exception))(?:(?P=type)){1,15}(?:\s{0,2}: ?){1,32}(?P<rest>.*)$")
 """What several ranks wrote at once, piece by piece: Python writes the type, then a colon, then the message."""
+OF_A_TABLE = "Failures:"
+"""Of another torchrun's, woven in (torch/distributed/elastic/multiprocessing/errors/__init__.py): no exception."""
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 RAY = "RayTaskError"
 WRAPPERS = frozenset({RAY, "ExceptionGroup", "BaseExceptionGroup"})
@@ -235,7 +237,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             elif (MARGIN.sub("", line) if bare is not line else line).startswith((" ", "\t")):
                 if frames and not frames[-1].code:  # the frame's source, or "[Previous line repeated 9 more times]"
                     frames[-1] = frames[-1]._replace(code=line.strip()[:LONGEST_CODE])
-            elif not bare.strip():
+            elif not bare.strip() or bare.strip() == OF_A_TABLE:
                 continue
             elif frames and (match := EXCEPTION.match(of_one_rank(bare.strip()))):
                 raised.append(_raised(match, frames, number + offset))

@@ -43,8 +43,12 @@ GLOG = lazy_re(
 )
 SYSLOG = lazy_re(
     r"(?:<\d{1,3}>)?(?P<month>[A-Z][a-z]{2})\s{1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))? "
-    r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,252}) (?=[\w./()-]{1,80}(?:\[\d{1,8}\])?:))?"
+    r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,252}) (?:python[\d.]{0,6}\[\d{1,8}\]: |(?=[\w./()-]{1,80}(?:\[\d{1,8}\])?:)))?"
 )
+"""With the name that the journal gives Python: its lines of one traceback may be of several seconds. The number is of
+who opened the stream, which ranks inherit."""
+RAY = lazy_re(r"\([^()\n]{1,120} pid=(?P<pid>\d{1,8})(?:, ip=(?P<host>[\w.:-]{2,60}))?\) ")
+"""Of an actor or a task (ray/_private/worker.py, print_worker_logs)."""
 CTIME = lazy_re(
     r"\[?[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2})\s{1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)"
     r"(?:\.(?P<part>\d{1,9}))? (?P<year>\d{4})\]?\s?"
@@ -82,7 +86,7 @@ def forms() -> dict[str, tuple[re.Pattern[str], ...]]:
         "[": (ISO, GLOG, CTIME, KERNEL, RANK, *bracket),
         "digit": (ISO, *plain, NCCL),
         "letter": (GLOG, CTIME, SYSLOG, KERNEL, RANK, NCCL, COMPOSE),
-        "": (SYSLOG, KERNEL, *plain),
+        "": (SYSLOG, KERNEL, RAY, *plain),
     }
 
 

@@ -224,11 +224,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "spawn-ended",
         needle=("terminated with signal SIG", "terminated with exit code", "terminated with the following error"),
         pattern=(
-            r"process (?P<rank>\d+) terminated with (?:signal SIG(?:TERM|ABRT|INT|HUP)|exit code \d+)",
-            r"-- Process (?P<rank>\d+) terminated with the following error",
+            r"process (?P<process>\d+) terminated with (?:signal SIG(?:TERM|ABRT|INT|HUP)|exit code \d+)",
+            r"-- Process (?P<process>\d+) terminated with the following error",
         ),
         role="consequence",
-        seen="spawned process {rank} ended; its traceback says why",
+        seen="spawned process {process} ended; its traceback says why",
         source="torch multiprocessing/spawn.py",
         sample=(
             "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 1",

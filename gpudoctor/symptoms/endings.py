@@ -37,9 +37,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "spawn-signalled",
         needle="terminated with signal SIG",
-        pattern=rf"process (?P<rank>\d+) terminated with signal {NAME}",
+        pattern=rf"process (?P<process>\d+) terminated with signal {NAME}",
         cause="rank-died",
-        seen="process {rank} of torch.multiprocessing.spawn was ended by {signal}",
+        seen="process {process} of torch.multiprocessing.spawn was ended by {signal}",
         source="torch multiprocessing/spawn.py",
         sample="torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL",
         counter="torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGTERM",

@@ -62,9 +62,12 @@ def read_exit(lines: Sequence[bytes], index: int, number: int) -> LauncherExit |
     for raw in reversed(lines[max(0, index - BEFORE) : index]):
         line = raw[:500].decode("utf-8", "replace")
         if row := RANK.search(line):
-            if rank is not None:
-                break  # another row, in a table without times
+            if rank is not None:  # of two nodes' tables, woven line by line: neither can be said to be this one's
+                rank, local, host = None, None, ""
+                break
             rank, local = int(row["rank"]), int(row["local"])
+        elif ROW.search(line):
+            break  # another row, in a table without times or in one that is woven into this
         elif row := HOST.search(line):
             host = row["host"]
         elif row := TIME.search(line):
