@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.run.before import _linted, _of_lint
 from gpudoctor.run.preflight import BeforeTold, Looking
+from gpudoctor.run.record import RunWish
+from gpudoctor.run.run import AttendedRun
+from gpudoctor.run.stall import OnStall
 from tests.test_run import OURS, PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
@@ -81,3 +85,37 @@ def test_asked_to_end_while_it_looks_it_starts_nothing(environment: dict[str, st
     assert process.wait(PATIENCE) == -signal.SIGTERM
     time.sleep(0.2)
     assert not mark.exists()
+
+
+def test_variables_that_are_set_by_hand_or_by_srun_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`RANK=$SLURM_PROCID ... gpudoctor run -- python train.py`: each of 64 tasks was told that RANK is not set."""
+    program = tmp_path / "train.py"
+    program.write_text("import torch.distributed as dist\ndist.init_process_group('gloo')\nprint(dist.get_rank())\n")
+    hand = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "3", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+    for name in hand:
+        monkeypatch.delenv(name, raising=False)
+    told = [*_of_lint(_linted(("python", str(program))))]
+    assert any("[program-reads-rank E15]" in line for line in told)
+    for name, value in hand.items():
+        monkeypatch.setenv(name, value)
+    told = [*_of_lint(_linted(("python", str(program))))]
+    assert not any("E15" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("step", "on_stall", "beside"),
+    [
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "0"}, "report", False),
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3"}, "report", True),
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3"}, "kill", False),
+        ({}, "report", False),
+    ],
+)
+def test_of_the_doctors_of_one_node_s_tasks_the_first_looks(
+    tmp_path: Path, step: dict[str, str], on_stall: OnStall, *, beside: bool
+) -> None:
+    """srun starts one for each task; unless each is to act, one look at all ranks is enough, and one answer."""
+    wish = RunWish(command=("python", "train.py"), report=tmp_path, on_stall=on_stall)
+    assert AttendedRun(wish, step)._with_others(None).has_head is beside

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec import structs
 
 from gpudoctor import cost, crowded, programs
 from gpudoctor.bounded import GIB
 from gpudoctor.diagnose import diagnose
 from gpudoctor.errors import Error
 from gpudoctor.examination import examine_machine, no_show
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.asked import asked_facts
 from gpudoctor.lint.beside import typed
 from gpudoctor.lint.config import config_for
@@ -24,6 +26,11 @@ from gpudoctor.run.preflight import BeforeTask, BeforeTold, in_few_lines
 
 PROCESSOR_SECONDS = 40.0
 MEMORY = 2 * GIB
+OF_A_JOB = lazy_re(
+    r"(?:(?:LOCAL_|NODE_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)|CUDA_VISIBLE_DEVICES)$|"
+    r"(?:SLURM|OMPI|PMIX?|PET|NCCL|GLOO)_"
+)
+"""Variables that the command finds set, by hand or by srun, and that rules ask for."""
 READ_SECONDS = 4.0
 """For each reader; more where others have the processors (`crowded`): who is slow then is not at fault."""
 
@@ -53,7 +60,10 @@ def looked(task: BeforeTask) -> Iterator[BeforeTold]:
 
 def _linted(words: Sequence[str]) -> LintReport:
     place = config_for(os.path.join(programs.folder() or "/", "x"))  # noqa: PTH118 - a name, not a file
-    return judged(typed(words), asked_facts(None, None, None, None), config=place, corrections=False).report
+    facts = asked_facts(None, None, None, None)
+    told = {name: value for name, value in os.environ.items() if OF_A_JOB.match(name)}
+    facts = structs.replace(facts, given=structs.replace(facts.given, variables=told))
+    return judged(typed(words), facts, config=place, corrections=False).report
 
 
 def _of_lint(report: LintReport) -> Iterator[str]:
