@@ -26,7 +26,7 @@ dist.destroy_process_group()
 ONE = "torchrun --standalone --nproc-per-node={} {}\n"
 STARTS = {
     "V02": (ONE.format("a100:2", "train.py"), "Unsupported nproc_per_node", ONE.format(2, "train.py")),
-    "V03": (ONE.format("2 --log_folder=x", "train.py"), "unrecognized arguments", ONE.format(2, "train.py")),
+    "V03": (ONE.format("2 --log_dri=x", "train.py"), "unrecognized arguments", ONE.format(2, "train.py")),
     "V07": (
         "accelerate launch --cpu --num_processes 1 --mixed_precision float16 plain.py\n",
         "invalid choice",

@@ -107,10 +107,11 @@ def test_variables_that_are_set_by_hand_or_by_srun_are_no_error(
 @pytest.mark.parametrize(
     ("step", "on_stall", "beside"),
     [
-        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "0"}, "report", False),
-        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3"}, "report", True),
-        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3"}, "kill", False),
-        ({}, "report", False),
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "0", "RANK": "4"}, "report", False),
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3", "RANK": "7"}, "report", True),
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3", "RANK": "7"}, "kill", False),
+        ({"SLURM_STEP_ID": "0", "SLURM_LOCALID": "3"}, "report", False),
+        ({"RANK": "7"}, "report", False),
     ],
 )
 def test_of_the_doctors_of_one_node_s_tasks_the_first_looks(

@@ -20,6 +20,7 @@ from gpudoctor.symptoms.in_text import Shown, symptoms
 SMALL_SHARED_MEMORY_BYTES = GIB
 """NCCL's advice for containers is --shm-size=1g (its user guide, Docker); Docker's default is 64 MiB."""
 SIGBUS = getattr(signal, "SIGBUS", 7)
+LOST = "node-lost"
 LIST_STOPPED = command("ps -eo pid,ppid,stat,user,args | awk '$3 ~ /^[Tt]/'")
 
 
@@ -28,6 +29,8 @@ def by_the_rules_of_hang(run: RunResult, snapshots: Mapping[str, Snapshot]) -> I
     between nodes that are closed, ..."""
     nodes = {rank.state.rank: rank for rank in story.ranks(run)}
     for cause in shown(run):
+        if cause.cause == LOST:
+            continue  # `lost_nodes` tells it by the test's own connections
         some = [nodes[number] for number in cause.ranks if number in nodes]
         where = story.nodes_of(some)
         if not some or CAUSES[cause.cause].blame == "fabric":
@@ -97,7 +100,7 @@ def lost_nodes(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
         if end.how == "lost":
             silent = end.error.startswith("no answer")
             yield story.blamed(
-                "node-lost",
+                LOST,
                 f"{end.node} was lost while the test ran: {end.error}",
                 run,
                 [end.node],

@@ -39,9 +39,9 @@ class OtherNode(Struct, kw_only=True):
 class Alone:
     """What a doctor knows of other nodes, and tells them: nothing."""
 
-    def __init__(self, *, is_beside: bool = False) -> None:
-        """`is_beside`: srun has started a doctor for each of its tasks, and the first of this node looks at all."""
-        self.is_beside = is_beside
+    def __init__(self, *, is_second: bool = False) -> None:
+        """`is_second`: srun has started a doctor for each of its tasks, and the first of this node looks at all."""
+        self.is_second = is_second
         self.nodes = 1
         self.others: dict[str, OtherNode] = {}
         self.is_head = False
@@ -51,7 +51,7 @@ class Alone:
     @property
     def has_head(self) -> bool:
         """Whether another doctor looks, of the node that keeps the report."""
-        return self.is_beside
+        return self.is_second
 
     # before the start
 

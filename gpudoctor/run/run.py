@@ -195,7 +195,7 @@ class AttendedRun:
         """The look before the start, which may go on beside the command. Does not return where that is not to start."""
         if self._wish.preflight != "none":
             self._together = self._with_others(folder)
-        is_looked_at = self._together.is_beside and not self._wish.stop_on_error
+        is_looked_at = self._together.is_second and not self._wish.stop_on_error
         preflight = "none" if is_looked_at else self._wish.preflight
         looking = Looking(self._wish.command, preflight, self._together.before)
         asked = looking.wait(_asked_to_end)
@@ -215,8 +215,9 @@ class AttendedRun:
     def _with_others(self, folder: Path | None) -> Alone:
         """Who speaks with the other nodes of the job, where it has any."""
         if nodes_of(self._wish.command, self._environment) < 2:
-            is_task = "SLURM_STEP_ID" in self._environment and self._wish.on_stall == "report"
-            return Alone(is_beside=is_task and self._environment.get("SLURM_LOCALID", "0") != "0")
+            # Tasks that were told no rank may be jobs of their own.
+            is_rank = {"SLURM_STEP_ID", "RANK"} <= self._environment.keys() and self._wish.on_stall == "report"
+            return Alone(is_second=is_rank and self._environment.get("SLURM_LOCALID", "0") != "0")
         from gpudoctor.run.together import Together  # here, for it loads much
 
         return Together(self._wish.command, self._environment, folder, self._say_between)

@@ -386,7 +386,7 @@ def test_a_packed_log_is_no_bomb(packer: Callable[[bytes], bytes], monkeypatch: 
 @attack("files", way="explain: xz with a dictionary of gigabytes", weakness="it takes the memory that it asks for")
 def test_an_unpacker_that_asks_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     class Greedy:
-        def read(self, size: int = -1) -> bytes:
+        def read1(self, size: int = -1) -> bytes:
             raise MemoryError
 
     monkeypatch.setattr(lines, "OPENERS", ((b"\x1f\x8b", lambda raw: Greedy()),))
