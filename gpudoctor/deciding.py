@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gpudoctor.knowledge.gpus.gpu_models import is_on_baseboard
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.report import Result, Sight
 from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, Reading, Snapshot, is_cut_off
 
@@ -18,8 +19,8 @@ NONE = "no accelerator: a training here runs on the CPU (--expect cpu says that 
 NOTHING = "nothing could be examined"
 NO_CHECKS = "no check is installed with this gpudoctor, as where it runs from a source folder: python -m pip install ."
 HERE = Snapshot().origin
-READERS = ("reader of ", "reader paths: the reader failed: ")
-"""Sources of what a reader did not give: a process of its own, and what reads paths (read/local.py)."""
+OF_A_READER = lazy_re(r"reader (?:of |[^:]{1,40}: the reader failed: )")
+"""Where a reader gave no answer: its process failed, or it by itself did (read/local.py)."""
 RDMA = "rdma_devices"
 KERNEL_LOG = "kernel_log"
 """What tells of errors alone: who has it has seen nothing of the host."""
@@ -109,7 +110,7 @@ def unseen(machine: Snapshot, results: Iterable[Result]) -> tuple[str, ...]:
         reading = next((reading for reading in lost if f"{reading.source}: {reading.reason}" in asked), None)
         if reading is not None:
             found.append(f"{name} could not be read ({reading.source}: {reading.reason})")
-    if (dead := sorted(reason for reason in asked if reason.startswith(READERS))) and not found:
+    if (dead := sorted(filter(OF_A_READER.match, asked))) and not found:
         found.append(f"{counted(len(dead), 'reader')} of this machine gave no answer ({dead[0]})")
     return tuple(found)
 
