@@ -607,7 +607,9 @@ def test_ranks_whose_launcher_still_imports_torch_are_not_missed() -> None:
 
     one = seen("user code", True)
     assert progress_of(one).verdict == "starting" and state_of(one, progress_of(one), ()) == "starting"
-    for other in (seen("rendezvous", True), seen("user code", False)):
+    by_mpi = seen("user code", True)  # an mpirun whose ranks are elsewhere polls for ever
+    by_mpi = replace(by_mpi, launchers=tuple(replace(each, kind="mpirun") for each in by_mpi.launchers))
+    for other in (seen("rendezvous", True), seen("user code", False), seen("unknown", True), by_mpi):
         assert progress_of(other).verdict != "starting"
 
 

@@ -356,10 +356,10 @@ def _counts(ras: Ras) -> dict[tuple[str, int], dict[str, int]]:
 
 
 def still_starts(job: HangJob) -> bool:
-    """Whether ranks are missing, and a launcher that has started none computes: it imports torch, on a slow file system
-    or among others, and is not where it waits for nodes or watches its ranks."""
+    """Whether ranks are missing, and a torchrun that has started none computes: it imports torch, on a slow file system
+    or among others, and is seen not to be where it waits for nodes or watches its ranks."""
     return bool(job.missing) and any(
-        launcher.moved and not launcher.ranks and launcher.place.kind not in ("rendezvous", "sleep", "exit")
+        launcher.kind == "torchrun" and launcher.moved and not launcher.ranks and launcher.place.kind == "user code"
         for launcher in job.launchers
     )
 
