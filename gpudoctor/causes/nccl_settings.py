@@ -43,7 +43,7 @@ CAUSE = Cause(
         "file-text": Fix(
             "NCCL_TOPO_FILE or NCCL_GRAPH_FILE names a file that is cut off or of another format: take it out, or "
             "have this NCCL write one anew. Without them look at /var/run/nvidia-topologyd/virtualTopology.xml.",
-            (command("unset NCCL_TOPO_FILE NCCL_GRAPH_FILE"), command("export NCCL_TOPO_DUMP_FILE=/tmp/topology.xml")),
+            (command("unset NCCL_TOPO_FILE NCCL_GRAPH_FILE"), command("export NCCL_TOPO_DUMP_FILE=topology.xml")),
         ),
         "comm-id": Fix(
             "NCCL_COMM_ID is for programs without a launcher, and wants ADDRESS:PORT: take it out where torchrun or "

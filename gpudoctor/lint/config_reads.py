@@ -111,9 +111,9 @@ def _chain(code: PythonCode, node: ast.expr, attributes: bool) -> tuple[ast.expr
     path: list[str] = []
     last, above, by_attribute = node, code.parents.get(node), False
     while isinstance(above, (ast.Attribute, ast.Subscript)) and above.value is last:
-        key = above.attr if isinstance(above, ast.Attribute) else constant(above.slice)
+        key = _key(above)
         is_method = isinstance(above, ast.Attribute) and (not attributes or key in METHODS)
-        if not isinstance(above.ctx, ast.Load) or is_method or not isinstance(key, str):
+        if not isinstance(above.ctx, ast.Load) or is_method or key is None:
             break
         by_attribute = isinstance(above, ast.Attribute)
         path.append(key)
@@ -131,11 +131,12 @@ _HARMLESS = frozenset(
 
 def _is_let_go(code: PythonCode, node: ast.expr, held: set[Holder]) -> bool:
     """Whether others get the object itself, and may put more into it: a function that is not followed, another name."""
-    above = code.parents.get(node)
+    inner: ast.AST = node
+    above = code.parents.get(inner)
     while isinstance(above, (ast.Starred, ast.keyword, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.BoolOp)):
-        node, above = above, code.parents.get(above)  # type: ignore[assignment]
+        inner, above = above, code.parents.get(above)
     if isinstance(above, ast.Call):
-        if above.func is node:
+        if above.func is inner:
             return False
         called = above.func.attr if isinstance(above.func, ast.Attribute) else getattr(above.func, "id", "")
         function = code.functions.get(called) if isinstance(above.func, ast.Name) else None
@@ -161,16 +162,11 @@ def _is_tried(code: PythonCode, node: ast.AST) -> bool:
 
 def is_changed(code: PythonCode, held: set[Holder]) -> bool:
     """Whether the program may put more into it than was there."""
-    names = {name for _, name in held}
     if re.search(r"setattr\(|__dict__|open_dict|set_struct|OmegaConf\.(?:update|merge|unsafe)|__setitem__", code.text):
         return True
+    if any(_key(node) is None for node in _put_into(code, held) if isinstance(node.ctx, ast.Store)):
+        return True
     for node in code.nodes:
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-            root: ast.expr = node
-            while isinstance(root, (ast.Attribute, ast.Subscript)):
-                root = root.value
-            if isinstance(root, ast.Name) and root.id in names and not _is_sure_name(node):
-                return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in (
             "update", "setdefault", "merge_with", "merge_from_file", "merge_from_list"
         ):  # fmt: skip
@@ -178,20 +174,24 @@ def is_changed(code: PythonCode, held: set[Holder]) -> bool:
     return any(binds(code, scope, name) != 1 for scope, name in held)
 
 
-def _is_sure_name(node: ast.Attribute | ast.Subscript) -> bool:
-    return isinstance(node, ast.Attribute) or isinstance(constant(node.slice), str)
+def _put_into(code: PythonCode, held: set[Holder]) -> Iterator[ast.Attribute | ast.Subscript]:
+    """What is given a value, or taken out, below one of these names: `args.world_size`, `cfg["trainer"]["rank"]`."""
+    names = {name for _, name in held}
+    for node in code.nodes:
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            root: ast.expr = node
+            while isinstance(root, (ast.Attribute, ast.Subscript)):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in names:
+                yield node
+
+
+def _key(node: ast.Attribute | ast.Subscript) -> str | None:
+    """The last one of a chain; None: it is not certain."""
+    key = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
+    return key if isinstance(key, str) else None
 
 
 def stored(code: PythonCode, held: set[Holder]) -> set[str]:
     """Last keys that the program itself puts in: `args.world_size = 4`, `cfg["rank"] = 0`."""
-    names = {name for _, name in held}
-    found: set[str] = set()
-    for node in code.nodes:
-        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            key = node.attr if isinstance(node, ast.Attribute) else constant(node.slice)
-            root: ast.expr = node
-            while isinstance(root, (ast.Attribute, ast.Subscript)):
-                root = root.value
-            if isinstance(root, ast.Name) and root.id in names and isinstance(key, str):
-                found.add(key)
-    return found
+    return {key for node in _put_into(code, held) if (key := _key(node)) is not None}

@@ -50,7 +50,7 @@ class Alone:
 
     @property
     def has_head(self) -> bool:
-        """Whether another doctor looks, of the node that keeps the report."""
+        """Whether another doctor looks: of the node that keeps the report, or of this node's first task."""
         return self.is_second
 
     # before the start

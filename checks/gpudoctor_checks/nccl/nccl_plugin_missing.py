@@ -8,7 +8,7 @@ NCCL does not start without it.
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.nccl.repair import take_out
-from gpudoctor.knowledge.nccl.settings import effective, evidence, where
+from gpudoctor.knowledge.nccl.settings import Setting, effective, evidence, where
 
 NO_PLUGIN = ("none", "static_plugin")
 OF_NCCL = ("", "ib", "socket")
@@ -25,10 +25,7 @@ def nccl_plugin_missing(machine: Snapshot) -> Problems:
             severity="error",
             summary=f"NCCL_NET={network.value[:80]}{where(network)}, and no network plugin (libnccl-net*.so) is here",
             meaning="A network that is neither IB nor Socket comes with a plugin. NCCL finds none and does not start.",
-            fix=Fix(
-                "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",
-                commands=(command("ldconfig -p | grep libnccl-net"), *take_out(network)),
-            ),
+            fix=_install_or(network),
             evidence=evidence(machine, network, plugins),
         )
     if setting is None or not names:
@@ -40,12 +37,16 @@ def nccl_plugin_missing(machine: Snapshot) -> Problems:
                 severity="warning",
                 summary=f"NCCL_NET_PLUGIN={setting.value[:80]}{where(setting)}; the loader can load no {tried}",
                 meaning="NCCL goes on without it, over its own InfiniBand or TCP transport, and says so at INFO only.",
-                fix=Fix(
-                    "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",
-                    commands=(command("ldconfig -p | grep libnccl-net"), *take_out(setting)),
-                ),
+                fix=_install_or(setting),
                 evidence=evidence(machine, setting, plugins),
             )
+
+
+def _install_or(setting: Setting) -> Fix:
+    return Fix(
+        "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",
+        commands=(command("ldconfig -p | grep libnccl-net"), *take_out(setting)),
+    )
 
 
 def is_among(name: str, paths: tuple[str, ...]) -> bool:

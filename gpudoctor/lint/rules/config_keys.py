@@ -106,15 +106,18 @@ def override_of_no_key(job: LintJob) -> Iterator[LintFinding]:
             continue
         for (main, call), launch in ((each, launch) for each in _mains(code) for launch in launches):
             given = _Given(job, code, launch, main, call)
-            for word, path in given.overrides if given.config is not None else ():
-                gone = missing(given.config.tree, path) if given.config is not None else None
-                if gone is None or given.config is None:
+            config = given.config
+            if config is None:
+                continue
+            for word, path in given.overrides:
+                gone = missing(config.tree, path)
+                if gone is None:
                     continue
                 near = _near(gone[0], gone[1])
                 name = ".".join(path)
                 yield LintFinding(
                     span=word.span,
-                    summary=f"{name} is overridden, and {given.config.section.name} has no {gone[0]}"
+                    summary=f"{name} is overridden, and {config.section.name} has no {gone[0]}"
                     + (f" there (it has {near})" if near else " there"),
                     happens=f"Each rank ends: Could not override '{name}'. Key '{gone[0]}' is not in struct.",
                     fix=f"Write {'.'.join([*path[: path.index(gone[0])], near])}=..."
