@@ -365,6 +365,35 @@ def _in_backward() -> Iterator[Scenario]:
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits, lines=lines)
 
 
+def _after_time() -> Iterator[Scenario]:
+    """Twelve of further kinds, first seen after their time-out: an interval that one node does not set, a count of
+    micro-batches, an answer that a child swallows, a feeder that failed, a stage's wrong neighbour, rows that end, a
+    budget, shards of unlike width, a lock that a helper keeps, a decorator for the first rank, draws without end, two
+    groups the other way round."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED, healthy=False)
+    diverges, order, uneven = "rank-divergent-decision", "collective-order-mismatch", "uneven-inputs"
+    graph, waits = "rank-dependent-graph", "slow-rank-timeout"
+    for script, causes, culprits in (
+        ("ema_where_set", (diverges, order), (1,)),
+        ("no_sync_to_the_end", (diverges, graph, order), (2,)),
+        ("reads_line_of_tokenizer", ("child-process-wait", waits), (1,)),
+        ("gradient_to_wrong_stage", ("p2p-order",), (2,)),
+        ("strided_rows_end", (uneven, diverges), (2,)),
+        ("budget_of_time_spent", (diverges, "rank-died", uneven), (1,)),
+        ("shards_of_own_width", ("shape-mismatch",), (1,)),
+        ("lock_of_orphan", ("file-lock-wait",), (2,)),
+        ("summary_of_main", ("rank0-only-collective",), (0,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+    polling = three._replace(states=("hung", "slow"), polls=3.0)
+    feeder = polling._replace(name="waits_for_feeder_that_failed", script="cuda/waits_for_feeder_that_failed.py")
+    yield feeder._replace(causes=("thread-wait", "queue-wait", waits), culprits=(2,))
+    draws = polling._replace(name="draws_until_accepted", script="cuda/draws_until_accepted.py")
+    yield draws._replace(causes=(waits, "straggler"), culprits=(1,))
+    norm = three._replace(name="norm_before_average", script="cuda/norm_before_average.py", ranks=4)
+    yield norm._replace(causes=(order, diverges), culprits=(3,))
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
@@ -388,6 +417,7 @@ LOTS = {
         "night": _by_night(),
         "noon": _by_noon(),
         "in backward": _in_backward(),
+        "after time": _after_time(),
     }.items()
 }
 """Those that are tune or keep (of_users.half), by the day on which they were written."""

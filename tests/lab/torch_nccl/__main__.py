@@ -24,6 +24,7 @@ def main() -> int:
     )
     parser.add_argument("--healthy", action="store_true", help="the same programs without the fault")
     parser.add_argument("--live", action="store_true", help="do not wait for the time-out")
+    parser.add_argument("--after", action="store_true", help="no look before the time-out")
     parser.add_argument("--torch", default=wheels.NEWEST_TORCH, choices=list(wheels.TORCH_RELEASES))
     parser.add_argument("--limit", type=int, default=looks.LIMIT, help="the group's time-out, in seconds")
     parser.add_argument("--at-once", type=int, default=1, help="so many jobs at a time")
@@ -44,8 +45,9 @@ def main() -> int:
     ]
 
     def rows_of(start: tuple[str, str]) -> list[looks.Row]:
+        live: tuple[looks.View, ...] = () if chosen.after else ("bare", "container")
         options = {"healthy": chosen.healthy, "limit": chosen.limit, "after": not chosen.live, "keep": chosen.keep}
-        return list(looks.run(*start, release, **options))
+        return list(looks.run(*start, release, live=live, **options))
 
     rows: list[looks.Row] = []
     with ThreadPoolExecutor(chosen.at_once) as pool:
