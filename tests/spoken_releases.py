@@ -35,7 +35,7 @@ from tests.lab.nccl import wheels
 from tests.spoken import VALUE, joined
 
 OLDER_NCCL = ("2.14.3", "2.18.1", "2.19.3", "2.20.5", "2.22.3", "2.23.4", "2.24.3", "2.25.1", "2.26.2")
-OLDER_TORCH = ("2.1.2", "2.2.2", "2.4.1", "2.6.0", "2.8.0", "2.9.1", "2.11.0")
+OLDER_TORCH = ("2.1.2", "2.2.2", "2.6.0", "2.9.1", "2.11.0")
 PAGE = Path(__file__).parent.parent / "docs/measured/nccl-messages.md"
 LIBRARIES = ("libtorch_cuda.so", "libtorch_cpu.so", "libtorch_python.so", "libc10.so", "libc10_cuda.so", "libnccl.so.2")
 MOST_WORDINGS = 96

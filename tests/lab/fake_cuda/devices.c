@@ -36,7 +36,7 @@ int cudaInitDevice(int device, unsigned flags, unsigned more) { (void)flags, (vo
 int cudaDriverGetVersion(int *out) { return cuDriverGetVersion(out); }
 int cudaRuntimeGetVersion(int *out) {
     const char *set = getenv("FAKE_CUDA_RUNTIME");
-    *out = set ? atoi(set) : 13000;
+    *out = set ? atoi(set) : 1000 * CUDA;
     return SUCCESS;
 }
 
@@ -102,7 +102,14 @@ int cudaMemGetInfo(size_t *left, size_t *total) {
     return error;
 }
 
-/* cudaDeviceProp of CUDA 13. What NCCL reads of it (major, minor) has the same place in CUDA 12. */
+/* cudaDeviceProp: CUDA 13 has left some fields of CUDA 12 out. What NCCL reads (major, minor) has one place in both. */
+#if CUDA == 12
+#define UNTIL_13(...) __VA_ARGS__;
+#define TEXTURES 40
+#else
+#define UNTIL_13(...)
+#define TEXTURES 39
+#endif
 struct properties {
     char name[256], uuid[16], luid[8];
     unsigned luid_mask;
@@ -110,16 +117,25 @@ struct properties {
     int registers_of_block, warp;
     size_t pitch;
     int threads_of_block, most_threads[3], most_blocks[3];
+    UNTIL_13(int clock)
     size_t constant;
     int major, minor;
     size_t texture_alignment, texture_pitch;
-    int multiprocessors, integrated, maps_host_memory, textures[39];
+    UNTIL_13(int overlaps)
+    int multiprocessors;
+    UNTIL_13(int has_time_limit)
+    int integrated, maps_host_memory;
+    UNTIL_13(int compute_mode)
+    int textures[TEXTURES];
     size_t surface_alignment;
-    int concurrent_kernels, ecc, pci_bus, pci_device, pci_domain, tcc, engines, unified_addressing, bus_width, l2,
-        l2_persisting, threads_of_processor, stream_priorities, l1_of_globals, l1_of_locals;
+    int concurrent_kernels, ecc, pci_bus, pci_device, pci_domain, tcc, engines, unified_addressing;
+    UNTIL_13(int memory_clock)
+    int bus_width, l2, l2_persisting, threads_of_processor, stream_priorities, l1_of_globals, l1_of_locals;
     size_t shared_of_processor;
-    int registers_of_processor, managed, multi_gpu_board, board, native_atomics, pageable, concurrent_managed, preempts,
-        registered_pointers, cooperative;
+    int registers_of_processor, managed, multi_gpu_board, board, native_atomics;
+    UNTIL_13(int double_ratio)
+    int pageable, concurrent_managed, preempts, registered_pointers, cooperative;
+    UNTIL_13(int cooperative_devices)
     size_t shared_of_block_that_opts_in;
     int page_tables_of_host, direct_managed, blocks_of_processor, window;
     size_t shared_reserved;

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 LOGGED = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,BOOTSTRAP,NET,ENV,GRAPH"}
-
-
+ENTER = 'mount --rbind "$0/dev" /dev && mount --rbind "$0/sys" /sys && exec "$@"'
+"""The node beside (node.py), whose files lie in $STAGE."""
 PATIENCE = 60.0
 
 
@@ -36,6 +36,8 @@ def main() -> None:
         for number, settings in enumerate(plan["captures"]):
             file = str(out / f"snapshot-{number}.json")
             words = [sys.executable, "-m", "gpudoctor", "capture", "--no-torch", "-o", file]
+            if settings.get("STAGE"):
+                words = ["unshare", "-m", "sh", "-c", ENTER, settings["STAGE"], *words]
             subprocess.run(words, env=around | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
     for number, run in enumerate(plan["runs"] if not plan.get("open") else told_later(out)):
         words = [sys.executable, plan["rank"], plan["standins"], run["library"], str(run["gpus"]), *run["more"]]

@@ -269,6 +269,25 @@ def enter(node: Node, stage: Path) -> None:
         for command in commands(node.interfaces, other):
             run(*command)
     wait_for_carriers([name for name, each in node.interfaces.items() if each.up and each.kind == "veth"])
+    build(node, stage)
+    if node.files:
+        upper = f"lowerdir=/etc,upperdir={stage}/upper,workdir={stage}/work"
+        run("mount", "-t", "overlay", "overlay", "-o", upper, "/etc")
+        for path, text in node.files.items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(text.encode())
+    if (beside := stage.with_name(BESIDE)).exists():
+        build(Node.of(beside.read_text()), stage.with_name("stage-beside"))
+    for name in ("dev", "sys"):
+        run("mount", "--rbind", stage / name, f"/{name}")
+
+
+BESIDE = "beside.json"
+"""A second node, in the network of the first: who binds its sys and dev over his own is there."""
+
+
+def build(node: Node, stage: Path) -> None:
+    """What /sys and /dev of a node are to be."""
     stage.mkdir()
     run("mount", "-t", "tmpfs", "none", stage)
     for name in ("sys", "real", "dev", "dev/shm", "dev/pts", "dev/infiniband", "upper", "work"):
@@ -284,14 +303,6 @@ def enter(node: Node, stage: Path) -> None:
             os.mknod(stage / "dev/infiniband" / f"uverbs{number}", 0o020666, os.makedev(231, 192 + number))
     (stage / "dev/fd").symlink_to("/proc/self/fd")
     run("mount", "-t", "tmpfs", "-o", f"size={node.shm}", "none", stage / "dev/shm")
-    if node.files:
-        upper = f"lowerdir=/etc,upperdir={stage}/upper,workdir={stage}/work"
-        run("mount", "-t", "overlay", "overlay", "-o", upper, "/etc")
-        for path, text in node.files.items():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_bytes(text.encode())
-    run("mount", "--rbind", stage / "dev", "/dev")
-    run("mount", "--rbind", stage / "sys", "/sys")
 
 
 def main() -> Any:

@@ -3,7 +3,8 @@
 What each call returned stands in lines that begin with RESULT; NCCL's own log is around them. With "pairs" every GPU
 sends to every other one, so that NCCL connects them all; with "stay" it is asked a while later what has failed since.
 "apart": each GPU has a process of its own, whose environment FAKE_OF_RANK_1 completes ("NAME=VALUE;NAME=VALUE": of it
-LIBRARY is another libnccl, RANK, RANKS and GPU are what it says of itself). Imports nothing of the lab.
+LIBRARY is another libnccl, RANK, RANKS and GPU are what it says of itself, STAGE is where the files of another node
+lie). Imports nothing of the lab.
 """
 
 import contextlib
@@ -83,6 +84,9 @@ def apart(libraries: str, library: str, ranks: int) -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
         own = dict(each.split("=", 1) for each in os.environ.get(f"FAKE_OF_RANK_{rank}", "").split(";") if each)
         os.environ.update(own)
+        if stage := own.get("STAGE"):
+            enter(stage)
+        print(f"RESULT rank {rank} is process {os.getpid()}", flush=True)
         runtime, nccl = loaded(libraries, own.get("LIBRARY", library))
         gpu, identity = int(own.get("GPU", rank)), UniqueId()
         runtime.cudaSetDevice(gpu)
@@ -105,6 +109,16 @@ def apart(libraries: str, library: str, ranks: int) -> None:
     for child in children:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
+
+
+def enter(stage: str) -> None:
+    """Into a node beside (node.py)."""
+    libc, new_mounts, recursive_bind = ctypes.CDLL(None, use_errno=True), 0x20000, 0x5000
+    failed = libc.unshare(new_mounts)
+    for name in ("dev", "sys"):
+        failed = failed or libc.mount(f"{stage}/{name}".encode(), f"/{name}".encode(), None, recursive_bind, None)
+    if failed:
+        raise OSError(ctypes.get_errno(), "the node beside cannot be entered")
 
 
 def connect_all(

@@ -25,11 +25,13 @@ from tests.lab.requirements import require
 SOURCES = Path(__file__).parent.parent / "fake_cuda"
 FAULTY_VERBS = SOURCES.parent / "torch_nccl/faulty_verbs.c"
 DRIVER = "580.95.05"
-RUNTIME = "libcudart.so.13"
+RUNTIME = "libcudart.so."
+NEWEST_CUDA = 13
 OPTIONS = ["-shared", "-fPIC", "-pthread", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{NVIDIA}"]
 LIBRARIES = re.compile(r"lib(cu|nv)")
 """Of NVIDIA, among what torch's libraries need; the driver and NCCL, which is real, are not stubs."""
 NO_STUBS = ("libcuda.so.1", RUNTIME)
+"""How the names of libraries begin that are no stubs."""
 UNVERSIONED = {
     "libcusparseLt": "cusparseLt",
     "libcufile": "cuFile",
@@ -40,9 +42,9 @@ UNVERSIONED = {
 """Libraries whose symbols have no version by which they could be told: how theirs begin."""
 ANSWERS = {
     "cudnnGetVersion": "long cudnnGetVersion(void) { return 92400; }",
-    "cudnnGetCudartVersion": "long cudnnGetCudartVersion(void) { return 13000; }",
+    "cudnnGetCudartVersion": "long cudnnGetCudartVersion(void) { return CUDA * 1000; }",
     "cudnnGetProperty": "int cudnnGetProperty(int n, int *out) { *out = n == 0 ? 9 : n == 1 ? 24 : 0; return 0; }",
-    "nvrtcVersion": "int nvrtcVersion(int *major, int *minor) { *major = 13, *minor = 0; return 0; }",
+    "nvrtcVersion": "int nvrtcVersion(int *major, int *minor) { *major = CUDA, *minor = 0; return 0; }",
     # One algorithm was found: without, torch gives up. (It takes seven handles before these.)
     "cublasLtMatmulAlgoGetHeuristic": "int cublasLtMatmulAlgoGetHeuristic(void *a, void *b, void *c, void *d, void *e,"
     " void *f, void *g, int most, void *out, int *found) { __builtin_memset(out, 0, 96); *found = 1; return 0; }",
@@ -99,14 +101,16 @@ def built(name: str, site: Path | None) -> Path:
 
 def build(compiler: str, out: Path, site: Path | None) -> None:
     wanted = wanted_by_torch(site) if site else {}
-    runtime(compiler, out, wanted.get(RUNTIME, set()))
+    runtime_name = next((name for name in wanted if name.startswith(RUNTIME)), f"{RUNTIME}{NEWEST_CUDA}")
+    cuda = f"-DCUDA={runtime_name.removeprefix(RUNTIME)}"
+    runtime(compiler, out, runtime_name, cuda, wanted.get(runtime_name, set()))
     for library, symbols in wanted.items():
-        if library not in NO_STUBS:
-            stubs(compiler, out, library, symbols)
+        if not library.startswith(NO_STUBS):
+            stubs(compiler, out, library, cuda, symbols)
     weak = written(
         out / "weak.c", (f"__attribute__((weak)) int {each}(void) {{ return 3; }}" for each in nvml_symbols())
     )
-    functions = [f"-L{out}", "-Wl,--no-as-needed", f"-l:{RUNTIME}", "-Wl,-rpath,$ORIGIN"]  # the driver's are there
+    functions = [f"-L{out}", "-Wl,--no-as-needed", f"-l:{runtime_name}", "-Wl,-rpath,$ORIGIN"]  # the driver's are there
     shared(compiler, out, f"libcuda.so.{DRIVER}", "libcuda.so.1", [SOURCES / "driver.c"], *functions)
     shared(compiler, out, f"libnvidia-ml.so.{DRIVER}", "libnvidia-ml.so.1", [NVIDIA / "nvml.c", weak])
     for name in ("libcuda.so", "libnvidia-ml.so"):
@@ -123,23 +127,23 @@ def shared(compiler: str, out: Path, name: str, soname: str, sources: list[Path]
     run(compiler, *OPTIONS, f"-Wl,-soname,{soname}", *options, "-o", str(out / name), *map(str, sources), "-ldl")
 
 
-def runtime(compiler: str, out: Path, wanted: set[Wanted]) -> None:
+def runtime(compiler: str, out: Path, name: str, cuda: str, wanted: set[Wanted]) -> None:
     """The runtime; what torch looks for in it and it has not says so when it is called."""
     made = out / "runtime.o"
-    run(compiler, *OPTIONS[1:], "-c", "-o", str(made), str(SOURCES / "runtime.c"))
+    run(compiler, *OPTIONS[1:], cuda, "-c", "-o", str(made), str(SOURCES / "runtime.c"))
     have = {line.split()[2] for line in run("nm", str(made)).splitlines() if line.split()[1] == "T"}
     absent = sorted({symbol.name for symbol in wanted} - have)
-    lines = [f"int {name}(void) {{ return not_there(__func__); }}" for name in absent]
+    lines = [f"int {each}(void) {{ return not_there(__func__); }}" for each in absent]
     head = (
         "#include <stdio.h>\n#include <stdlib.h>\nstatic inline int not_there(const char *name) {\n"
         '    if (getenv("FAKE_CUDA_DEBUG")) fprintf(stderr, "fake cuda: not there: %s\\n", name);\n    return 801;\n}'
     )
     rest = written(out / "absent.c", [head, *lines])
-    script = written(out / "runtime.map", [f"{RUNTIME} {{ cuda*; __cuda*; }};"])
-    shared(compiler, out, RUNTIME, RUNTIME, [made, rest], f"-Wl,--version-script={script}")
+    script = written(out / "runtime.map", [f"{name} {{ cuda*; __cuda*; }};"])
+    shared(compiler, out, name, name, [made, rest], f"-Wl,--version-script={script}")
 
 
-def stubs(compiler: str, out: Path, library: str, symbols: set[Wanted]) -> None:
+def stubs(compiler: str, out: Path, library: str, cuda: str, symbols: set[Wanted]) -> None:
     """A library whose functions return 0."""
     names = sorted({symbol.name for symbol in symbols})
     code = written(out / "stub.c", (ANSWERS.get(name) or stub(name) for name in names))
@@ -148,7 +152,9 @@ def stubs(compiler: str, out: Path, library: str, symbols: set[Wanted]) -> None:
         if symbol.version:
             versions[symbol.version].append(symbol.name)
     script = written(out / "stub.map", (f"{version} {{ {'; '.join(of)}; }};" for version, of in versions.items()))
-    shared(compiler, out, library, library, [code], "-w", *([f"-Wl,--version-script={script}"] if versions else []))
+    shared(
+        compiler, out, library, library, [code], "-w", cuda, *([f"-Wl,--version-script={script}"] if versions else [])
+    )
 
 
 def stub(name: str) -> str:

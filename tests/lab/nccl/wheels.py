@@ -35,8 +35,10 @@ NCCL_RELEASES = {
     "2.32.3": "nvidia-nccl-cu13",
 }
 """The package that carries each release."""
-TORCH_RELEASES = {"2.14.1": "2.30.7", "2.13.0": "2.29.7"}
+TORCH_RELEASES = {"2.14.1": "2.30.7", "2.13.0": "2.29.7", "2.8.0": "2.27.3", "2.4.1": "2.20.5"}
 """The release of NCCL that each torch is built with."""
+ONLY_OF_TORCH = {"2.27.3": "nvidia-nccl-cu12", "2.20.5": "nvidia-nccl-cu12"}
+"""NCCL of a torch for CUDA 12, which is asked for nothing by itself."""
 NEWEST_NCCL, NEWEST_TORCH = "2.32.3", "2.14.1"
 NOT_NEEDED = ("torch/include/", "torch/share/", "torch/test/", "torch/bin/protoc", "torch/bin/test")
 LARGE = 1 << 20
@@ -120,7 +122,8 @@ def fetch_nccl(release: str) -> Path:
 
 def fetch_torch(release: str) -> Path:
     own = TORCH_RELEASES[release]
-    into(torch_site(release), [f"torch==={release}", f"{NCCL_RELEASES[own]}=={own}"])  # not 2.13.0+cpu
+    package = (NCCL_RELEASES | ONLY_OF_TORCH)[own]
+    into(torch_site(release), [f"torch==={release}", f"{package}=={own}"])  # not 2.13.0+cpu
     return torch_site(release)
 
 
