@@ -1,6 +1,6 @@
 """Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`,
 or only those after public threads (`--strangers`), or only a later lot of these (`--later`, `--third` to
-`--seventeenth`), which want the frameworks of the `frameworks` extra: what is not installed is left out, with a word.
+`--eighteenth`), which want the frameworks of the `frameworks` extra: what is not installed is left out, with a word.
 
 Of *keep* only sums are printed, unless names are given. Exit status: 1 when an answer was wrong, or a job did not
 survive being looked at.

@@ -6,6 +6,7 @@ for what is seen on *tune*; of *keep* the sums alone are looked at.
 
 from collections.abc import Iterator
 
+from tests.lab.hangs.eighteenth_lot import get_on as eighteenth_gets_on, hanging as eighteenth_hangs
 from tests.lab.hangs.eighth_lot import get_on as eighth_gets_on, hanging as eighth_hangs
 from tests.lab.hangs.eleventh_lot import get_on as eleventh_gets_on, hanging as eleventh_hangs
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
@@ -495,6 +496,7 @@ LOTS = {
     "fifteenth": (fifteenth_hangs, fifteenth_gets_on),
     "sixteenth": (sixteenth_hangs, sixteenth_gets_on),
     "seventeenth": (seventeenth_hangs, seventeenth_gets_on),
+    "eighteenth": (eighteenth_hangs, eighteenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
