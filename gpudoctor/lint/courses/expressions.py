@@ -65,6 +65,10 @@ class Expressions(MarkedValues):
         self.yields: list[Callable[[Value], None]] = []
         self.choices: list[ast.expr] = []
         """Conditions above that are decided for this rank."""
+        self.tries = 0
+        """Statements that are open and may catch what is raised in them."""
+        self.ended: set[int] = set()
+        """Conditions above that nobody knows, where the other way ends the process."""
         self.calls_open: list[int] = []
         self.loops: list[ast.AST] = []
         """Loops that are open, those of the callers too."""

@@ -5,9 +5,9 @@ import builtins
 from collections.abc import Sequence
 from typing import Literal
 
-from gpudoctor.lint.courses.calls import FollowedCalls
 from gpudoctor.lint.courses.events import CourseCollective, CourseFork, CourseRound, Event, Leave
 from gpudoctor.lint.courses.expressions import OF_RANKS
+from gpudoctor.lint.courses.own_checks import RefusingCourse
 from gpudoctor.lint.courses.values import (
     ClassOf,
     FollowedFunction,
@@ -29,10 +29,9 @@ Way = Literal["", "break", "continue", "return", "end"]
 LONGEST = 16
 """Items of a loop that is followed one by one."""
 Written = dict[tuple[int, str], tuple[Names, Value]]
-ENDS = frozenset(("sys.exit", "os._exit", "exit", "quit", "os.abort"))
 
 
-class RankCourse(FollowedCalls):
+class RankCourse(RefusingCourse):
     """See the package."""
 
     def program(self) -> None:
@@ -60,7 +59,7 @@ class RankCourse(FollowedCalls):
             self._assign(node, frame)
         elif isinstance(node, ast.Expr):
             self.value(node.value, frame)
-            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in ENDS:
+            if isinstance(node.value, ast.Call) and self.ends(node.value, frame):
                 return "end"
         elif isinstance(node, ast.If):
             return self._choice(node, node.test, node.body, node.orelse, frame)
@@ -70,7 +69,9 @@ class RankCourse(FollowedCalls):
             return self._with(node, 0, frame)
         elif isinstance(node, ast.Try):
             before = len(self.events)
+            self.tries += bool(node.handlers)
             way = self.block(node.body, frame)
+            self.tries -= bool(node.handlers)
             waits = any(each.call == "backward" for each in collectives(self.events[before:]))
             steps = any(each.call.endswith("forward") for each in collectives(self.events[before:]))
             way = way or self.block(node.orelse, frame)
@@ -90,13 +91,15 @@ class RankCourse(FollowedCalls):
             self.results.append(self.value(node.value, frame) if node.value is not None else None)
             return "return"
         elif isinstance(node, ast.Raise):
+            self.raises(node, frame)
             return "end"
         elif isinstance(node, ast.Break):
             return "break"
         elif isinstance(node, ast.Continue):
             return "continue"
         elif isinstance(node, ast.Assert):
-            self.value(node.test, frame)
+            if truth(self.value(node.test, frame)) is False:
+                self.fails(node.test, node.test, node.msg, frame)
         elif isinstance(node, ast.Delete):
             pass
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
@@ -145,9 +148,11 @@ class RankCourse(FollowedCalls):
         self.conditions[-1] = hash(("not", below))
         no, other_way, other = self._apart(orelse, frame)
         if way and not other_way:
-            pass  # what follows stands below it, to the end of the function or of the loop's turn
+            # what follows stands below it, to the end of the function or of the loop's turn
+            self.ended.update(self.conditions[-1:] if way == "end" else ())
         elif other_way and not way:
             self.conditions[-1] = below
+            self.ended.update((below,) if other_way == "end" else ())
         else:
             self.conditions.pop()
         self.events.append(CourseFork(key, node, tuple(yes), tuple(no), is_own(test)))

@@ -51,8 +51,9 @@ def courses(job: LintJob) -> tuple[Courses, ...]:
 def _found(job: LintJob) -> Iterator[Courses]:
     for code, launches in codes_and_starts(job):
         by_fabric = "Fabric(" in code.text and "Trainer(" not in code.text
-        if (code.brings(*STRANGE) and not by_fabric) or not code.brings(
-            "torch", "accelerate", "deepspeed", "transformers", "trl", "lightning", "ray"
+        asks = bool(launches) and code.brings("argparse")
+        if (code.brings(*STRANGE) and not by_fabric) or not (
+            asks or code.brings("torch", "accelerate", "deepspeed", "transformers", "trl", "lightning", "ray")
         ):
             continue
         starts: list[tuple[LintLaunch | None, tuple[Seat, ...]]] = [

@@ -205,6 +205,7 @@ SEVENTH_OF_PROGRAMS = {
     r"__getitem__": "U16",
     r"is not given it": "T78",
     r"cuda:0": "L18",
+    r"\basserts\b": "V23",
 }
 """For the seventh starts of programs: from tune's labels and the rules' documentation."""
 
