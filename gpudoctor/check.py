@@ -7,22 +7,17 @@ A check is one module: its docstring is its documentation page, its rule a pure 
 import sys
 from collections.abc import Callable, Iterator
 from operator import is_
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
 
 from gpudoctor.command import Command, command
 from gpudoctor.effect import Where, effect_of, where_looked
+from gpudoctor.severity import Severity
 from gpudoctor.snapshot import Gpu, Reading, Snapshot
 
 T = TypeVar("T", bound=Struct)
-
-Severity = Literal["error", "warning", "info"]
-"""error: training fails, hangs or computes wrong numbers. warning: it runs, slower or at risk. info: worth knowing.
-
-An info never changes the verdict or the exit status.
-"""
 
 Problems = Iterator["Problem"]
 """What a rule yields."""

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from gpudoctor.check import Problem, Severity
+from gpudoctor.severity import WORST_FIRST
 
 T = TypeVar("T")
-ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
 
 class OneTrouble(Struct, Generic[T], frozen=True):
@@ -48,9 +48,9 @@ def culprits(
     made = []
     for head, members in groups.items():
         id, finding = pairs[head]
-        worst = min((problem_of(pairs[member][1]).severity for member in members), key=ORDER.__getitem__)
+        worst = min((problem_of(pairs[member][1]).severity for member in members), key=WORST_FIRST.__getitem__)
         made.append(OneTrouble(id, finding, worst, tuple(pairs[member] for member in members if member != head)))
-    return sorted(made, key=lambda trouble: ORDER[trouble.severity])
+    return sorted(made, key=lambda trouble: WORST_FIRST[trouble.severity])
 
 
 def _meet(follower: frozenset[object], leader: frozenset[object]) -> bool:

@@ -9,6 +9,7 @@ from gpudoctor.check import Fix, Severity
 from gpudoctor.command import Command
 from gpudoctor.envelope import Answer, Seen, Stated
 from gpudoctor.errors import CannotTell
+from gpudoctor.knowledge.environment import encodable
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated, error_of
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.selection import CHECK_IDS, OF_AN_ENTRY, Note, Selection, SelectionKind
@@ -191,8 +192,3 @@ def _driver(answer: Reading[CudaAnswer]) -> DriverWord:
     if devices is None:
         return DriverWord(None, error_of(answer.value))
     return DriverWord(tuple(device.uuid or device.pci_bus_id for device in devices), "")
-
-
-def encodable(text: str) -> str:
-    """Text that JSON can carry: bytes of the environment that are no UTF-8 are spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -7,6 +7,7 @@ even read: importing torch takes as long as a thousand quick tests.
 """
 
 import ast
+import dis
 import functools
 import inspect
 import re
@@ -168,7 +169,8 @@ def imports_or_skips(value: object) -> bool:
     if code is None:
         return False
     skipped = code.co_consts if "importorskip" in code.co_names else ()
-    imported = (each for each in code.co_names if "." in each)  # other names have no dot
+    names_one = any(each.partition(".")[0] in STARTERS for each in code.co_names)  # maybe as an attribute only
+    imported = [each.argval for each in dis.get_instructions(code) if each.opname == "IMPORT_NAME"] if names_one else []
     return any(isinstance(each, str) and each.partition(".")[0] in STARTERS for each in (*skipped, *imported))
 
 

@@ -256,6 +256,7 @@ def test_a_comparison_without_an_end_costs_little() -> None:
 KEY = re.compile(r"(?m)(?<=[ {-])([a-z]\w+)(?=: |:$)")
 
 
+@pytest.mark.thorough
 def test_a_manifest_of_which_a_key_is_misspelt_is_answered() -> None:
     """A rule that looks for what every such manifest has is judged by this."""
     chance = random.Random(17)

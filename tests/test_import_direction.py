@@ -52,6 +52,7 @@ EVERYWHERE = (
     "gpudoctor.errors",
     "gpudoctor.defaults",
     "gpudoctor.fault_classes",
+    "gpudoctor.severity",
     "gpudoctor.sure",
 )  # but in workers and armed.py
 
@@ -79,6 +80,7 @@ ROOMS = {
     "gpudoctor/command.py": "",
     "gpudoctor/named.py": "",
     "gpudoctor/lazy.py": "",
+    "gpudoctor/severity.py": "",
     "gpudoctor/no_text.py": "",
     "gpudoctor/threads.py": "",
     "gpudoctor/bounded.py": "",

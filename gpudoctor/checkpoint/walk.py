@@ -5,9 +5,6 @@ from typing import Any
 
 from gpudoctor.checkpoint.values import Name, Object, Storage, Tensor
 
-Path = tuple[str, ...]
-LONGEST_PATH = 64
-
 
 def inside(value: Any) -> Iterator[tuple[str, Any]]:
     """The values directly in one, with what leads to them."""

@@ -11,10 +11,10 @@ from gpudoctor.compare.judging import ComparedFact, Severity
 from gpudoctor.compare.leaves import NONE, Spot, spots
 from gpudoctor.compare.pairing import Pairing, is_redacted, place, shown_key
 from gpudoctor.knowledge.wording import gpus, listed, ranges
+from gpudoctor.severity import WORST_FIRST
 from gpudoctor.snapshot import Change, Gpu, Missing, Reading, Snapshot, is_left_out
 
 ORDER = {name: rank for rank, name in enumerate(FACTS)}
-SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 LAST = ("better", "new", "mended")
 """Nobody asks for these at three in the morning."""
 LONGEST = 120
@@ -198,7 +198,7 @@ def folded(told_spots: Iterable[ToldSpot]) -> tuple[Change, ...]:
         key = (told_spot.place, change.fact, change.before, change.after, change.kind, change.severity, own)
         groups.setdefault(key, []).append(told_spot)
     lines = [(members[0].place, _one(members)) for members in groups.values()]
-    lines.sort(key=lambda line: (SEVERITIES[line[1].severity], line[1].kind in LAST, ORDER.get(line[0], len(ORDER))))
+    lines.sort(key=lambda line: (WORST_FIRST[line[1].severity], line[1].kind in LAST, ORDER.get(line[0], len(ORDER))))
     return tuple(change for _, change in lines)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from gpudoctor.knowledge.wording import size
+from gpudoctor.severity import Severity as Severity
 
 Course = Literal["worse", "better", "downgrade", "upgrade", "changed", "same"]
 Judge = Callable[[Any, Any], Course]
-Severity = Literal["error", "warning", "info"]
 
 
 class ComparedFact(NamedTuple):

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpudoctor.check import Check, Problem
-from gpudoctor.compare.changes import SEVERITIES, ToldSpot, compared, folded, unread_gpus
+from gpudoctor.compare.changes import ToldSpot, compared, folded, unread_gpus
 from gpudoctor.compare.leaves import Spot
 from gpudoctor.compare.pairing import Kinship, Pairing, paired
 from gpudoctor.deciding import HERE
@@ -15,6 +15,7 @@ from gpudoctor.diagnose import diagnose
 from gpudoctor.envelope import Answer, Stated
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.report import Report
+from gpudoctor.severity import WORST_FIRST
 from gpudoctor.snapshot import Change, Missing, Snapshot
 
 DiffVerdict = Literal["the same", "not worse", "worse", "cannot tell"]
@@ -91,7 +92,7 @@ def diff(before: Snapshot, after: Snapshot, sides: tuple[DiffSide, DiffSide], ch
     spots, findings, only = _with_findings(spots, reports, pairing)
     changes = (*folded(spots), *findings)
     changes = tuple(
-        sorted(changes, key=lambda change: (SEVERITIES[change.severity], change.kind in ("better", "new", "mended")))
+        sorted(changes, key=lambda change: (WORST_FIRST[change.severity], change.kind in ("better", "new", "mended")))
     )
     names = sides[0].name, sides[1].name
     lacking = tuple(_lacking(before, after, reports, names))
@@ -171,7 +172,7 @@ def _with_findings(
         places = [number for number, spot in enumerate(spots) if _rests_on(problem, spot)]
         for number in places:
             change = spots[number].change
-            severity = min(change.severity, problem.severity, key=SEVERITIES.__getitem__)
+            severity = min(change.severity, problem.severity, key=WORST_FIRST.__getitem__)
             checks = tuple(dict.fromkeys((*change.checks, result.check)))
             spots[number] = spots[number]._replace(change=replace(change, severity=severity, checks=checks))
         if not places:

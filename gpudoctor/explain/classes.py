@@ -47,6 +47,7 @@ from gpudoctor.explain.plain_fixes import (
     OF_NETWORK,
     OF_RELEASE,
     OF_RELEASE_OF_ANY,
+    OF_SAMPLES,
     distribution_of,
     plain_fix,
 )
@@ -373,10 +374,6 @@ def judged_message(message: str) -> Judged | None:
         ):
             return judged
     return None
-
-
-OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
-"""Functions in which a data set reads what it gives: a file there is no checkpoint."""
 
 
 def judged_exception(

@@ -25,5 +25,8 @@ SHARED_MEMORY = own("shared-memory", "environment")
 TIMED_OUT, DIED = own("nccl-timeout", restart="not decided"), own("dead-rank", restart="not decided")
 NAME, SHAPE = own("name-resolution", "environment"), own("shape")
 RENDEZVOUS, NO_DEVICE = own("rendezvous", "environment", "not decided"), own("no-device", "environment")
+IMAGE, VOLUME = own("image", "environment", "not decided"), own("storage", "environment", "not decided")
+SCHEDULER, ON_NODE = own("scheduler", "scheduler", "not decided"), own("scheduler", "node", "elsewhere")
+NODE_LOST = own("node-lost", "node", "elsewhere")
 NOBODY = own("route", "environment", "not decided")
 """Where nobody listens: the other end has died, or is another one."""

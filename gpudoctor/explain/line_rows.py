@@ -7,7 +7,7 @@ of its special kinds; an errno's words decide before all of them.
 
 import re
 
-from gpudoctor.cause import Blame, Judged, Restart
+from gpudoctor.cause import Judged
 from gpudoctor.explain.guesses import without_guesses
 from gpudoctor.explain.kinds import (
     CHECKPOINT,
@@ -27,7 +27,6 @@ from gpudoctor.explain.kinds import (
     ROUTE,
     own,
 )
-from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 
 WRONG = (
@@ -41,10 +40,6 @@ def _of(thing: str, more: str = "", near: int = 60) -> str:
     """A thing and what is wrong with it, in this order or the other. `more`: words of its own for that."""
     wrong = rf"(?:{WRONG}{more})"
     return rf"(?i)(?:{thing})[^\n]{{0,{near}}}?\b{wrong}\b|\b{wrong}\b[^\n]{{0,{near}}}?(?:{thing})"
-
-
-def _kind(kind: Class, blame: Blame, restart: Restart) -> Judged:
-    return Judged(kind, blame, restart)
 
 
 ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
@@ -72,13 +67,13 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
             r"\b(?:wall ?time|time limit|run limit)\b[^\n]{0,30}\b(?:exceeded|expired|reached|up)\b"
             r"|\bDeadlineExceeded\b|"
             r"\bsending signal (?:TERM|KILL) to command\b|\bstart operation timed out\b|\bcell execution timed out\b",
-            _kind("time-limit", "scheduler", "as it is"),
+            Judged("time-limit", "scheduler", "as it is"),
         ),
         (
             r"(?i)\bpre-?empt(?:ed|ion notice)\b|\bspot (?:instance |vm )?(?:interruption|termination|reclaim"
             r"|eviction)|"
             r"\breclaimed\b|\bbeing deallocated\b",
-            _kind("preempted", "scheduler", "as it is"),
+            Judged("preempted", "scheduler", "as it is"),
         ),
         (
             r"(?i)\bquotas?\b[^\n]{0,60}\b(?:exceed|reach|insufficient|used up)\w*|\b(?:exceed\w*|over"
@@ -227,7 +222,7 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
             r"\b(?:insufficient|not enough|unable to provision)\b[^\n]{0,40}\bcapacity\b|\bCapacityError\b"
             r"|\bNO_CAPACITY\b|\bno (?:gpu )?(?:offers|capacity)\b|\bstock ?out\b|"
             r"\bQOS\w{3,40}|\bAssoc\w{3,40}Limit\b|\bReqNodeNotAvail\b|\bPartition\w{4,20}Limit\b",
-            _kind("scheduler", "user", "not decided"),
+            Judged("scheduler", "user", "not decided"),
         ),
         (r"\bruntime error: |\bnil pointer\b|\bpanicked at\b|^Assertion failed\b|\bcore dumped\b", own("exception")),
         # numbers, data and checkpoints

@@ -6,7 +6,7 @@ import re
 from gpudoctor.cause import Judged
 from gpudoctor.explain.classes import REFUSES, judged_message
 from gpudoctor.explain.errnos import judged_words
-from gpudoctor.explain.kinds import ARGUMENT, CONFIG, DIED, GPU_MEMORY, SHARED_MEMORY, own
+from gpudoctor.explain.kinds import ARGUMENT, CONFIG, DIED, GPU_MEMORY, ON_NODE, SHARED_MEMORY, own
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
@@ -16,7 +16,6 @@ OF_NODE = lazy_re(
     r"(?:/sys/fs/cgroup|/var/(?:spool|run|lib)/|\bcgroup|\bSELinux|\bplugins?\b|\bslurmstepd\b)"
 )
 """What a daemon of SLURM says of its own node: its cgroups, its files, its plugins."""
-ON_NODE = Judged("scheduler", "node", "elsewhere")
 OF_COMMAND = lazy_re(r"(?:^|\s)(?:sbatch|salloc|scontrol|sacctmgr|qsub|qalter|bsub|kubectl): (?:error|fatal): \S")
 """What only hands a job in, or asks about it, refuses what it was told."""
 OF_NCCL = lazy_re(r"\bNCCL WARN (?P<told>[^\n]{1,600})")

@@ -14,6 +14,7 @@ from gpudoctor.fault_classes import MEANS, Class
 from gpudoctor.lazy import lazy_re
 
 OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
+"""Functions in which a data set reads what it gives: a file there is no checkpoint."""
 NAMES_A_SAMPLE = lazy_re(
     r"(?i)[`'\"][^`'\"\n]{2,200}[`'\"]|\b(?:sample|row|column|line|record|image|file|label|field|example|batch|"
     r"entry|tokens?|shard)\b|/\S{3,}|\.(?:jpe?g|png|jsonl?|csv|parquet|arrow|tar|txt|wav|flac|npy|mp4)\b"

@@ -5,27 +5,23 @@ Killing) stand in none."""
 from collections.abc import Mapping
 
 from gpudoctor.cause import Judged
-from gpudoctor.explain.kinds import CONFIG, LIMITS, MEMORY, PERMISSION, own
+from gpudoctor.explain.kinds import CONFIG, IMAGE, LIMITS, MEMORY, NODE_LOST, PERMISSION, SCHEDULER, VOLUME, own
 from gpudoctor.lazy import lazy_re
 
-IMAGE = Judged("image", "environment", "not decided")
-STORAGE = Judged("storage", "environment", "not decided")
 FULL = own("disk-full", "node")
-NODE = Judged("node-lost", "node", "elsewhere")
-SCHEDULER = Judged("scheduler", "scheduler", "not decided")
 EVENT = lazy_re(r"(?:^|\s)Warning\s{2,}(?P<reason>[A-Z]\w{2,50})\s")
 REASONS: Mapping[str, Judged] = {
     **dict.fromkeys(("ErrImageNeverPull", "InspectFailed", "FailedPullImage", "ErrImagePull"), IMAGE),
     **dict.fromkeys(("FreeDiskSpaceFailed", "ImageGCFailed", "EvictionThresholdMet", "ContainerGCFailed"), FULL),
     "SystemOOM": MEMORY,
-    **dict.fromkeys(("Rebooted", "NodeNotReady", "InvalidDiskCapacity", "KubeletSetupFailed"), NODE),
+    **dict.fromkeys(("Rebooted", "NodeNotReady", "InvalidDiskCapacity", "KubeletSetupFailed"), NODE_LOST),
     **dict.fromkeys(
         (
             *("ProvisioningFailed", "FailedBinding", "FailedAttachVolume", "FailedMapVolume", "FailedUnMount"),
             *("VolumeResizeFailed", "FileSystemResizeFailed", "FailedMountOnFilesystemMismatch", "VolumeFailedDelete"),
             *("VolumeFailedRecycle", "FailedToUnmapDevice", "FailedUnmapDevice", "ClaimLost"),
         ),
-        STORAGE,
+        VOLUME,
     ),
     **dict.fromkeys(("FailedPostStartHook", "FailedPreStopHook"), own("exception")),
     **dict.fromkeys(("FailedKillPod", "FailedPodSandBoxStatus", "FailedSync"), own("scheduler", "node", "elsewhere")),

@@ -15,22 +15,16 @@ from typing import NamedTuple
 
 from gpudoctor.cause import Judged
 from gpudoctor.explain.end_lines import is_over, tells_an_end
-from gpudoctor.explain.kinds import DIED
+from gpudoctor.explain.kinds import DIED, IMAGE, ON_NODE, SCHEDULER, VOLUME
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.pod_events import judged_event
 from gpudoctor.explain.report import Line
 from gpudoctor.lazy import lazy_re
 
-SCHEDULER = Judged("scheduler", "scheduler", "not decided")
-ON_NODE = Judged("scheduler", "node", "elsewhere")
 LAUNCHER = Judged("launcher", "environment", "not decided")
-IMAGE = Judged("image", "environment", "not decided")
 GPU = Judged("device-lost", "node", "elsewhere")
-NODE = Judged("node-lost", "node", "elsewhere")
-RDMA = Judged("rdma", "node", "not decided")
 DRIVER = Judged("driver", "node", "after a fix")
-STORAGE = Judged("storage", "environment", "not decided")
 
 
 class Speaker(NamedTuple):
@@ -71,7 +65,7 @@ SPEAKERS: tuple[Speaker, ...] = (
     Speaker(
         lazy_re(r"\b(?:NVRM|nvidia-modeset|nvidia-nvlink): [^\n]{0,160}(?:\b[Ff]ail|\b[Ee]rror|\bERROR)"), DRIVER
     ),
-    Speaker(lazy_re(r"^(?:[^\n]{0,80}\s)?LustreError: \d|\bGPFS: \S{0,20} ?\[[EX]\]"), STORAGE),
+    Speaker(lazy_re(r"^(?:[^\n]{0,80}\s)?LustreError: \d|\bGPFS: \S{0,20} ?\[[EX]\]"), VOLUME),
     Speaker(
         lazy_re(
             r"\bWarning\s{2,}(?:FailedScheduling|Unschedulable|NotEnough\w{1,30}|FailedCreate|FailedAdmission|"

@@ -11,10 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpudoctor.cause import Blame, Judged, Restart
+from gpudoctor.cause import Judged
 from gpudoctor.explain.kinds import AFTER, MEMORY, NAN, STORAGE, own
 from gpudoctor.explain.report import Line
-from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.schedulers.slurm_words import of_reason
 from gpudoctor.lazy import lazy_re
 
@@ -34,10 +33,6 @@ class State(NamedTuple):
 
 def _state(row: str, judged: Judged, says: str, below: str = "") -> State:
     return State(re.compile(row), judged, says, re.compile(below) if below else None)
-
-
-def _kind(kind: Class, blame: Blame, restart: Restart = "not decided") -> Judged:
-    return Judged(kind, blame, restart)
 
 
 OF_NODES = r"\bNODELIST\b|\bNodeName=|\bREASON\s+USER\b"
@@ -95,17 +90,17 @@ STATES: tuple[State, ...] = (
     ),
     _state(
         r"<NO-CARRIER,|^\s*Link detected: no\b|\bmtu \d{3,5}\b[^\n]{0,60}\bstate DOWN\b",
-        _kind("route", "node", "elsewhere"),
+        Judged("route", "node", "elsewhere"),
         NO_LINK,
     ),
     _state(
-        r"\b100% packet loss\b|\bDestination Host Unreachable\b", _kind("route", "fabric"), "a host does not answer"
+        r"\b100% packet loss\b|\bDestination Host Unreachable\b", Judged("route", "fabric"), "a host does not answer"
     ),
-    _state(r"\bmessage too long, mtu=\d", _kind("route", "fabric", AFTER), "packets of that size do not pass"),
+    _state(r"\bmessage too long, mtu=\d", Judged("route", "fabric", AFTER), "packets of that size do not pass"),
     _state(
         r"\bport \d{1,5} \(tcp\) timed out\b"
         r"|\bfiltered\b",
-        _kind("firewall", "fabric"),
+        Judged("firewall", "fabric"),
         "a port does not answer: packets are dropped on the way",
     ),
     # nodes, jobs and pods
@@ -126,56 +121,56 @@ STATES: tuple[State, ...] = (
     ),
     _state(r"\s(?:NotReady|Unknown)(?:,SchedulingDisabled)?\s", NODE_AWAY, "a node is not ready", r"\bROLES\b"),
     _state(r"\s(?:OUT_OF_ME\+|OUT_OF_MEMORY)\s|\sOOMKilled\s", MEMORY, "it was killed for want of memory"),
-    _state(r"\sTIMEOUT\s", _kind("time-limit", "scheduler", "as it is"), "its time was used up", OF_JOBS),
+    _state(r"\sTIMEOUT\s", Judged("time-limit", "scheduler", "as it is"), "its time was used up", OF_JOBS),
     _state(r"\sNODE_FAIL\s|\sBOOT_FAIL\s|\bJobState=(?:NODE_FAIL|BOOT_FAIL)\b", NODE_AWAY, "its node failed"),
     _state(
         r"\sPREEMPTED\s|\bJobState=PREEMPTED\b"
         r"|\sPreempted\s",
-        _kind("preempted", "scheduler", "as it is"),
+        Judged("preempted", "scheduler", "as it is"),
         "it was taken away for another job",
     ),
     _state(
         r"\sCANCELLED(?:\+|\s+by\s+\d{1,9}"
         r"|\s)",
-        _kind("user-interrupt", "user", "as it is"),
+        Judged("user-interrupt", "user", "as it is"),
         "it was cancelled",
         OF_JOBS,
     ),
-    _state(r"\s0:9\b|\sFAILED\s+\d{1,3}:9\b", _kind("signal", "program"), "it was killed by SIGKILL", OF_JOBS),
-    _state(r"\s0:(?:7|11|6|8|4)\b|\sFAILED\s+0:\d", _kind("signal", "program"), "a signal ended it", OF_JOBS),
+    _state(r"\s0:9\b|\sFAILED\s+\d{1,3}:9\b", Judged("signal", "program"), "it was killed by SIGKILL", OF_JOBS),
+    _state(r"\s0:(?:7|11|6|8|4)\b|\sFAILED\s+0:\d", Judged("signal", "program"), "a signal ended it", OF_JOBS),
     _state(
         r"\bReason=NonZeroExitCode\b[^\n]{0,200}|\sFAILED\s"
         r"|\sEXIT\s",
-        _kind("exception", "program"),
+        Judged("exception", "program"),
         "its program ended with a failure",
         OF_JOBS,
     ),
-    _state(PENDING.pattern, _kind("scheduler", "scheduler"), "the job waits, for the reason that is told"),
+    _state(PENDING.pattern, Judged("scheduler", "scheduler"), "the job waits, for the reason that is told"),
     _state(
         r"\sEqw\s",
-        _kind("scheduler", "scheduler"),
+        Judged("scheduler", "scheduler"),
         "the job is in an error state (qstat -explain E tells why)",
         OF_JOBS,
     ),
-    _state(r"\sEvicted\s", _kind("preempted", "scheduler"), "a pod was evicted", OF_PODS),
+    _state(r"\sEvicted\s", Judged("preempted", "scheduler"), "a pod was evicted", OF_PODS),
     _state(
         r"\s(?:ImagePullBackOff|ErrImagePull|InvalidImageName"
         r"|ErrImageNeverPull)\s",
-        _kind("image", "environment"),
+        Judged("image", "environment"),
         "the image is not pulled",
         OF_PODS,
     ),
     _state(
         r"\s(?:Init:)?(?:Error|CrashLoopBackOff)\s"
         r"|\sInit:\d+/\d+\s",
-        _kind("exception", "program"),
+        Judged("exception", "program"),
         f"a container ended with a failure, or its pod does not start; its log {IN_ITS_LOG} tells why",
         OF_PODS,
     ),
     _state(  # of the object itself: PodStatus, ContainerStateTerminated
         r"^[\s-]*\"?(?:reason\"?: \"?(?:Error|ContainerCannotRun)|phase\"?: \"?Failed|exitCode\"?: [1-9]\d{0,2})"
         r"\"?,?\s",
-        _kind("exception", "program"),
+        Judged("exception", "program"),
         f"a container ended with a failure; its log {IN_ITS_LOG} tells why",
     ),
     _state(
@@ -186,9 +181,9 @@ STATES: tuple[State, ...] = (
         OF_PODS,
     ),
     _state(
-        r"\sPending\s", _kind("scheduler", "scheduler"), "a pod has no node yet (kubectl describe tells why)", OF_PODS
+        r"\sPending\s", Judged("scheduler", "scheduler"), "a pod has no node yet (kubectl describe tells why)", OF_PODS
     ),
-    _state(r"^STATUS: failed\b", _kind("config", "user"), "the release failed"),
+    _state(r"^STATUS: failed\b", Judged("config", "user"), "the release failed"),
     _state(r"\bRaylet\w{0,20}Error\b|\bRecent failures:\s*$\n?\s*\d", NODE_AWAY, "a node of the Ray cluster was lost"),
     # room and memory
     _state(

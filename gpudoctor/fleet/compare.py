@@ -124,11 +124,6 @@ def _gpus(machine: Snapshot) -> str:
     return ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names)) or NONE
 
 
-def _torch(machine: Snapshot) -> str:
-    facts = machine.training.torch.value_or(None)
-    return facts.version if facts else machine.training.torch_files.value.version
-
-
 def _cuda_of_torch(machine: Snapshot) -> str:
     facts = machine.training.torch.value_or(None)
     return (facts.cuda_version if facts else machine.training.torch_files.value.cuda) or NONE
@@ -194,7 +189,7 @@ FACTS: dict[str, Callable[[Snapshot], str]] = {
     "GPUs": _gpus,
     "driver": lambda machine: machine.nvidia.driver_version.value,
     "CUDA of the driver": _driver_cuda,
-    "torch": _torch,
+    "torch": lambda machine: machine.training.torch_version,
     "CUDA of torch": _cuda_of_torch,
     "NCCL": _nccl,
     "Python": _python,

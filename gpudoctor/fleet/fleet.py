@@ -89,6 +89,10 @@ class Lost(Struct, frozen=True):
     detail: str = ""
     """What was seen: ssh's last line, the exit status, the version."""
 
+    @property
+    def words(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
 
 _TOO_MUCH = "it sends {} without end: another program speaks there, or it has been tampered with"
 

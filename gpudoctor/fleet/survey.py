@@ -10,8 +10,8 @@ from gpudoctor.envelope import Answer, Stated, Verdict, stated, subject
 from gpudoctor.fleet.compare import AlikeNodes, Difference
 from gpudoctor.fleet.names import folded
 from gpudoctor.lazy import lazy_re
+from gpudoctor.severity import WORST_FIRST
 
-SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 _VARYING = lazy_re(r"[0-9a-fA-F]*\d[\w:.-]*")
 """Numbers, addresses and identifiers: in what two nodes' summaries of one fault differ."""
 
@@ -124,7 +124,7 @@ def folded_problems(problems: Iterable[tuple[str, str, Problem]]) -> tuple[Nodes
                 summaries={node: "; ".join(lines) for node, lines in summaries.items()},
             )
         )
-    return tuple(sorted(made, key=lambda problem: (SEVERITIES[problem.problem.severity], -len(problem.nodes))))
+    return tuple(sorted(made, key=lambda problem: (WORST_FIRST[problem.problem.severity], -len(problem.nodes))))
 
 
 def folded_reasons(found: Mapping[str, Iterable[str]]) -> tuple[AlikeNodes, ...]:

@@ -82,7 +82,7 @@ def processes(
             except msgspec.DecodeError as error:
                 lost.setdefault(fleet.name(index), f"its answer could not be understood: {told(error)}"[:200])
         elif isinstance(answer, Lost):
-            lost.setdefault(fleet.name(index), words(answer))
+            lost.setdefault(fleet.name(index), answer.words)
         unread += node_processes.unread
         nodes.append(node_processes)
     return Processes(tuple(nodes), lost, tuple(unread))
@@ -140,7 +140,7 @@ def look(
                 )
             )
         elif isinstance(answer, Lost):
-            lost.setdefault(name, words(answer))
+            lost.setdefault(name, answer.words)
     nodes += [_unseen(name, why, index, members) for index, (name, why) in _of_nobody(fleet, lost, nodes, members)]
     loose, unread = _of_folder(fleet, dumps, waiting) if dumps else ((), ())
     program = _program_of(loose) if loose else ()
@@ -247,8 +247,4 @@ def _with_first_look(found: ProcessEvidence, node: int, before: dict[tuple[int, 
 
 def lost_nodes(fleet: Fleet) -> dict[str, str]:
     """Nodes of the fleet that cannot be asked -> why."""
-    return {fleet.name(index): words(lost) for index, lost in sorted(fleet.lost.items())}
-
-
-def words(lost: Lost) -> str:
-    return f"{lost.kind}: {lost.detail}" if lost.detail else lost.kind
+    return {fleet.name(index): lost.words for index, lost in sorted(fleet.lost.items())}

@@ -11,6 +11,7 @@ from gpudoctor.hang.recorded import at_its_gpu, in_its_line
 from gpudoctor.hang.recorders import Agreement, compare
 from gpudoctor.knowledge.places import Place, main_thread, moved, place_of
 from gpudoctor.launcher import command_lines as commands
+from gpudoctor.launcher.command_lines import base
 from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, NodeProcesses, ProcessEvidence, Recorder
 
 MOST_RANKS = 1 << 17
@@ -51,9 +52,9 @@ def _may_have_written(members: Members, evidence: Evidence, dumps: Mapping[int, 
     sizes = Counter(member.world_size for member in own if member.world_size)
     if not dumps or not sizes or not _fits(dumps, sizes.most_common(1)[0][0]):
         return False
-    programs = {_base_name(commands.program_started(member.process.command)) for member in own}
+    programs = {base(commands.program_started(member.process.command)) for member in own}
     programs = {name for name in programs if name.endswith(".py")}
-    files = {_base_name(frame.file) for dump in dumps.values() for entry in dump.entries for frame in entry.frames}
+    files = {base(frame.file) for dump in dumps.values() for entry in dump.entries for frame in entry.frames}
     if programs and files and not programs & files:
         return False
     return all(_can_be_of(member, evidence.nodes[member.node], dumps) for member in own)
@@ -73,10 +74,6 @@ def _can_be_of(member: JobMember, node: NodeEvidence, dumps: Mapping[int, Record
         return True
     named = [{group.key: group.ranks for group in recorder.groups if group.ranks} for recorder in (own, live)]
     return all(named[1][key] == ranks for key, ranks in named[0].items() if key in named[1])
-
-
-def _base_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _fits(dumps: Mapping[int, Recorder], world: int) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal, NamedTuple
 
+from gpudoctor.hang.waits_for import OTHER_END
 from gpudoctor.snapshot.evidence import Collective
 
 MOST_PARTIES = 64
-OTHER_END = {"send": "recv", "recv": "send"}
 
 
 class Pairs(NamedTuple):

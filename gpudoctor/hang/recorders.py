@@ -18,7 +18,7 @@ from gpudoctor.hang.courses import courses
 from gpudoctor.hang.recorder_pairs import pairs
 from gpudoctor.hang.report import GroupCourse
 from gpudoctor.hang.signatures import EXCHANGES, Signature, Signatures, difference, exchanged, given, taken
-from gpudoctor.hang.waits_for import GroupOps, WaitsFor, waits_for
+from gpudoctor.hang.waits_for import GroupOps, WaitsFor, first_open, waits_for
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.snapshot.evidence import Collective, Frame, Recorder
@@ -90,7 +90,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
     """Compare the recorders of a job, by rank. Linear in the number of entries."""
     views = _views(recorders, world_size)
-    current = {rank: entry for rank in sorted(recorders) if (entry := _oldest(recorders[rank])) is not None}
+    current = {rank: entry for rank in sorted(recorders) if (entry := first_open(recorders[rank])) is not None}
     splits: list[GroupSplit] = []
     last_completed: dict[str, int] = {}
     for view in views:
@@ -117,10 +117,6 @@ def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
         courses=courses(operations, stands),
         waits=waits,
     )
-
-
-def _oldest(recorder: Recorder) -> Collective | None:
-    return next((entry for entry in recorder.entries if entry.state != "completed"), None)
 
 
 # ---------------------------------------------------------------- one group

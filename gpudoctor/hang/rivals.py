@@ -203,7 +203,7 @@ def _around(stays: Rank, gone: Rank, fork: Fork, one_round: bool, passed: bool) 
             yield from _left(stays, gone, around, source)
         elif around.kind in CONDITIONS and passed and only_counts(around.text):
             yield WayApart(around, source)  # who has counted as far before has not found it so
-        elif _may_differ(around, stays, fork.one) and not (one_round and _alike_on_both(around, fork, stays, gone)):
+        elif _may_differ(around, stays, fork.one) and not (one_round and alike_on_both(around, fork, stays, gone)):
             yield WayApart(around, source)
 
 
@@ -252,6 +252,7 @@ def _may_differ(around: Enclosing, rank: Rank, frame: Frame) -> bool:
     return around.kind in CONDITIONS and not alike
 
 
-def _alike_on_both(guard: Enclosing, fork: Fork, one: Rank, other: Rank) -> bool:
+def alike_on_both(guard: Enclosing, fork: Fork, one: Rank, other: Rank) -> bool:
+    """Whether the variables of both ranks say alike to a condition around the line of one of them."""
     mine, theirs = (holds(guard.text, held_at(*each)) for each in ((one, fork.one), (other, fork.other)))
     return mine is not None and mine == theirs

@@ -101,7 +101,7 @@ class _Operation:
 def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> WaitsFor:
     """The chains and their ends. Linear in the number of entries and of waits."""
     first = {
-        rank: collective for rank, recorder in recorders.items() if (collective := _first_open(recorder)) is not None
+        rank: collective for rank, recorder in recorders.items() if (collective := first_open(recorder)) is not None
     }
     if not first:
         return WaitsFor()
@@ -214,7 +214,7 @@ def _passed(recorder: Recorder) -> set[int]:
     return passed
 
 
-def _first_open(recorder: Recorder) -> Collective | None:
+def first_open(recorder: Recorder) -> Collective | None:
     return next((entry for entry in recorder.entries if entry.state != "completed"), None)
 
 

@@ -83,7 +83,7 @@ def is_recorded(name: str) -> bool:
 def kept_value(name: str, value: str) -> str:
     """The value of a variable as it may be recorded; what does not look as it should is hidden."""
     kind = kind_of(name)
-    return kept(kind or "plain", _encodable(value[:LONGEST]))
+    return kept(kind or "plain", encodable(value[:LONGEST]))
 
 
 def recorded(environment: Mapping[str, str]) -> dict[str, str]:
@@ -91,6 +91,6 @@ def recorded(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: kept_value(name, environment[name]) for name in sorted(environment) if is_recorded(name)}
 
 
-def _encodable(value: str) -> str:
+def encodable(value: str) -> str:
     """Bytes that are no UTF-8 arrive as lone surrogates, which JSON cannot carry: they are spelled out."""
     return value.encode("utf-8", "backslashreplace").decode()

@@ -5,7 +5,7 @@ What is kept is named here; whatever is none of it becomes `HIDDEN`, so that nob
 
 import re
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 from gpudoctor.lazy import lazy_re
 
@@ -15,7 +15,6 @@ Shape = Literal["plain", "interfaces", "hosts", "devices", "path", "paths", "id"
 """plain: numbers, switches and known words, also several; interfaces: of the network or of RDMA, as NCCL lists them;
 hosts: names, addresses, SLURM's lists, with ports; devices: GPUs by number or UUID; path and paths: files and folders;
 id: what a job is called."""
-KINDS: tuple[Shape, ...] = get_args(Shape)
 
 WORDS = frozenset(
     """

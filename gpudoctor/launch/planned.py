@@ -280,7 +280,7 @@ def _fleet(where: Where, plan: LaunchPlan) -> Fleet | None:
 
 
 def _told(fleet: Fleet) -> str:
-    lost = [f"{fleet.name(node)}: {why.kind}: {why.detail}" for node, why in sorted(fleet.lost.items())]
+    lost = [f"{fleet.name(node)}: {why.words}" for node, why in sorted(fleet.lost.items())]
     more = f", and {len(lost) - 4} more" if len(lost) > 4 else ""
     return (
         f"{len(lost)} of {counted(len(fleet.nodes), 'node')} cannot be reached, so that their GPUs cannot be counted: "

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor.command import command
-from gpudoctor.fleet.fleet import Fleet, Lost, Node
+from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import may_set
 from gpudoctor.fleet.reach import reach
@@ -89,7 +89,7 @@ def _seen(
     names = {number: node.name for number, node in enumerate(plan.nodes)}
     there = {number: names[number] for number in range(len(fleet.nodes)) if number in names} if fleet else {}
     own = {name: snapshot for name, snapshot in snapshots.items() if name in names.values()}
-    lost = {names[number]: _why(lost) for number, lost in fleet.lost.items() if number in names} if fleet else {}
+    lost = {names[number]: lost.words for number, lost in fleet.lost.items() if number in names} if fleet else {}
     ways: dict[str, Node] = {names[number]: fleet.nodes[number] for number in there} if fleet else {}
     nodes = Nodes(own, "nccl" if plan.accelerator == "cuda" else "gloo", fleet.how if fleet else "none", ways)
     if before is None:
@@ -133,10 +133,6 @@ def _lost(fleet: Fleet | None, names: Mapping[int, str]) -> tuple[Finding, ...]:
         for finding in findings
     )
     return tuple(finding for finding in planned if finding.nodes)
-
-
-def _why(lost: Lost) -> str:
-    return f"{lost.kind}: {lost.detail}" if lost.detail else lost.kind
 
 
 def _evidence(findings: tuple[Finding, ...], id: str) -> dict[str, str]:

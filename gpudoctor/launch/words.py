@@ -11,8 +11,6 @@ from gpudoctor.emit.comments import comment as comment_lines
 from gpudoctor.errors import BadInput
 from gpudoctor.launch.plan import EnvVariable, LaunchPlan, NodePlan, PasteBlock
 
-WIDTH = 96
-
 
 class Unquotable(BadInput):
     """A word that no line to paste can hold; the message is one line for the user."""

@@ -10,8 +10,8 @@ from itertools import combinations
 
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import Edit, LintFinding, Severity
+from gpudoctor.severity import WORST_FIRST
 
-ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 MOST_ROUNDS = 6
 """Corrections that uncover another fault are rare; a chain of them this long is a rule that undoes another's work."""
 
@@ -33,7 +33,7 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
 def chosen(text: str, judged: Iterable[Judged]) -> tuple[Edit, ...]:
     """The edits that can all be made: of errors first, then of what stands first in the text."""
     taken: list[Edit] = []
-    for _, finding in sorted(judged, key=lambda each: (ORDER[each[0]], each[1].span.start)):
+    for _, finding in sorted(judged, key=lambda each: (WORST_FIRST[each[0]], each[1].span.start)):
         fresh = [edit for edit in dict.fromkeys(finding.edits) if edit not in taken]
         possible = all(_lies_in(text, edit) for edit in fresh)
         possible = possible and not any(_clash(one, other) for one, other in combinations(fresh, 2))

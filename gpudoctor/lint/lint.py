@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from gpudoctor.lint.alternatives import ways
 from gpudoctor.lint.assumed_start import as_started
-from gpudoctor.lint.fix import ORDER, Judged, corrected
+from gpudoctor.lint.fix import Judged, corrected
 from gpudoctor.lint.ignores import Ignores
 from gpudoctor.lint.model import MODULES_START, LintJob, Span
 from gpudoctor.lint.places import Piece, Places
@@ -16,6 +16,7 @@ from gpudoctor.lint.read import UnreadableText, read_job
 from gpudoctor.lint.report import ImportPlace, LintFix, LintProblem, LintReport
 from gpudoctor.lint.rule import LintFinding, LintRule, Severity
 from gpudoctor.lint.understood import open_questions, understood
+from gpudoctor.severity import WORST_FIRST
 
 MOST_FINDINGS = 50
 """Of one rule: a text of a thousand equal lines is told of the first ones."""
@@ -131,7 +132,7 @@ def judge(
     names = {name for rule in judging for name in (rule.code, rule.id)}
     fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(names, off)]
     fired_rules.sort(
-        key=lambda rule: (ORDER[rule.severity], rule.finding.span.line, rule.finding.span.start, rule.rule.code)
+        key=lambda rule: (WORST_FIRST[rule.severity], rule.finding.span.line, rule.finding.span.start, rule.rule.code)
     )
     return tuple(fired_rules), tuple(crashed)
 

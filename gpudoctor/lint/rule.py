@@ -10,9 +10,8 @@ from msgspec import Struct, structs
 
 from gpudoctor.lint.model import LintJob, Span
 from gpudoctor.plugins import RULES, find, instances
+from gpudoctor.severity import Severity as Severity
 
-Severity = Literal["error", "warning", "info"]
-"""error: it fails, hangs, or trains with a wrong world. warning: it may, or on some machines. info: worth knowing."""
 Needs = Literal["text", "facts", "probe"]
 """What decides it: the text alone; facts (versions, GPU counts) too; a look at the nodes (then the rule without a
 probe says a warning and names the command that would decide)."""

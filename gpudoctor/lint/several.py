@@ -15,9 +15,9 @@ from gpudoctor.lint.read import kind_of_name
 from gpudoctor.lint.report import LintProblem, LintReport, StartReport
 from gpudoctor.lint.shell.sbatch import looks_like_batch
 from gpudoctor.lint.starts import SourceFile, StartFiles, starts
+from gpudoctor.severity import WORST_FIRST
 
 SHELL = (".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm")
-ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 class JudgedStart(Struct, frozen=True):
@@ -131,7 +131,7 @@ class JudgedFiles(Struct, frozen=True):
         parts = tuple(start.part for start in self.starts)
         only = parts[0] if len(parts) == 1 else StartReport(file="", verdict="ok")
         return LintReport(
-            problems=tuple(sorted(unique.values(), key=lambda problem: ORDER[problem.severity])),
+            problems=tuple(sorted(unique.values(), key=lambda problem: WORST_FIRST[problem.severity])),
             understood=only.understood,
             unknown=only.unknown,
             starts=parts,

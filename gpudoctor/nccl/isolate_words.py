@@ -5,6 +5,7 @@ from statistics import median
 
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl.isolate_judge import Judgement, Measured, Pair, is_bad
+from gpudoctor.nccl.isolate_pairs import pair_of
 from gpudoctor.nccl.result import Culprit, Isolation, IsolationRound
 
 MANY_LINKS = 8
@@ -85,7 +86,7 @@ class _Words:
         """Bad pairs that could be the fault of either end."""
         pairs = sorted(
             {
-                _ordered(node, partner)
+                pair_of(node, partner)
                 for node in self.judgement.unclear
                 for partner in self.judgement.bad_partners[node] - self.judgement.bad_nodes
             }
@@ -190,7 +191,7 @@ class _Words:
 
     def _with(self, node: int, partners: Iterable[int]) -> str:
         return listed(
-            f"{_reached(self.measured.pairs[_ordered(node, partner)])} with {self.names[partner]}"
+            f"{_reached(self.measured.pairs[pair_of(node, partner)])} with {self.names[partner]}"
             for partner in sorted(partners)
         )
 
@@ -216,10 +217,6 @@ class _Words:
 
 def _reached(value: float | None) -> str:
     return "no result (hung or died)" if value is None else rate(value)
-
-
-def _ordered(one: int, other: int) -> Pair:
-    return (one, other) if one < other else (other, one)
 
 
 def _are(things: Sequence[object]) -> str:

@@ -97,15 +97,9 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
         )
 
 
-def torch_version(snapshot: Snapshot) -> str:
-    """What torch itself says, else what its files say. Raises `NotRead`."""
-    facts = snapshot.training.torch.value_or(None)
-    return facts.version if facts else snapshot.training.torch_files.value.version
-
-
 def _release(nodes: Nodes) -> str:
     """ "2.13.0" of the torch that most nodes have; empty where none has any."""
-    camps = parties(nodes.values(torch_version))
+    camps = parties(nodes.values(lambda node: node.training.torch_version))
     return camps[0].value.partition("+")[0] if camps else ""
 
 
@@ -126,7 +120,7 @@ def _install(machine: Snapshot, version: str) -> Command:
 
 
 def _torch(nodes: Nodes) -> Iterator[Finding]:
-    camps = parties(nodes.values(torch_version))
+    camps = parties(nodes.values(lambda node: node.training.torch_version))
     if len(camps) < 2:
         return
     releases = {tuple(party.value.split(".")[:2]) for party in camps}

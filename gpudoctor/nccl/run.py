@@ -213,7 +213,7 @@ class _RunningLaunch:
             self._lose(watch, node, self._fleet.lost.get(node, silent), now)
 
     def _lose(self, watch: _Watch, node: int, lost: Lost, now: float | None = None) -> None:
-        words = f"{lost.kind}: {lost.detail}" if lost.detail else lost.kind
+        words = lost.words
         ranks = NodeRanks(node=self._fleet.name(node), how="lost", error=words)
         watch.end(node, ranks, time.monotonic() if now is None else now)
 

@@ -178,18 +178,23 @@ class _Late(Exception):
 # ---------------------------------------------------------------- in the child
 
 
+def serving(answer: Callable[[bytes], bytes]) -> Callable[[Sequence[str]], None]:
+    """The entry point of a child that answers requests."""
+    return lambda _arguments: serve(answer)
+
+
 def serve(answer: Callable[[bytes], bytes], memory: int = MEMORY) -> None:
     """Answer the requests on standard input until it ends. Exceptions of `answer` become the reason of no answer."""
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    while header := _taken(requests, _REQUEST.size):
+    while header := taken(requests, _REQUEST.size):
         length, seconds = _REQUEST.unpack(header)
         cost.limit_child(seconds, memory)
         kind, said = _DONE, b""
         try:
-            request = _taken(requests, length)
+            request = taken(requests, length)
             said = answer(request) if length else b""
             del request
         except MemoryError:
@@ -204,8 +209,8 @@ def serve(answer: Callable[[bytes], bytes], memory: int = MEMORY) -> None:
             whole = whole[os.write(answers, whole) :]
 
 
-def _taken(descriptor: int, length: int) -> bytes:
-    """So many bytes; fewer where the other end has closed."""
+def taken(descriptor: int, length: int) -> bytes:
+    """So many bytes; fewer where the file or the other end's part is at its end. Raises `OSError`."""
     found: list[bytes] = []
     while length > 0 and (chunk := os.read(descriptor, min(length, 1 << 20))):
         found.append(chunk)

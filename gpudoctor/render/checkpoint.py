@@ -8,10 +8,9 @@ from rich.text import Text
 
 from gpudoctor.checkpoint.report import CheckpointFinding, CheckpointReport, Fixed, Loading, TensorEntry
 from gpudoctor.knowledge.wording import counted, listed, size
-from gpudoctor.render.prose import show, show_command, show_table
+from gpudoctor.render.prose import COLORS, show, show_command, show_table
 from gpudoctor.render.words import safe
 
-COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 FORMATS = {
     "torch zip": "torch.save",
     "torch legacy": "torch.save, in the format before 1.6",

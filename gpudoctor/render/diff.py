@@ -4,9 +4,8 @@ from rich.console import Console
 
 from gpudoctor.compare.report import DiffReport, DiffSide
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.render.prose import show
+from gpudoctor.render.prose import COLORS, show
 
-COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 VERDICT_COLORS = {
     "the same": "bold green",
     "not worse": "bold green",

@@ -13,8 +13,6 @@ from gpudoctor.render.words import GIB, safe
 from gpudoctor.snapshot import Gpu, GpuProcess, Reading
 
 MIB = 1024**2
-Trouble = tuple[Severity, str, int]
-"""How bad, what in two or three words, and on which GPU by its index."""
 MARKS: dict[Severity, str] = {"error": "x", "warning": "!"}
 """Before the row of a GPU; what is only worth knowing makes none sick."""
 OK, UNSEEN, NOT_ASKED = "ok", "not wholly seen", ""

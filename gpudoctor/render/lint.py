@@ -13,11 +13,10 @@ from gpudoctor.lint.model import Span
 from gpudoctor.lint.places import Places
 from gpudoctor.lint.report import LintProblem, LintReport, Understood
 from gpudoctor.lint.several import JudgedFiles
-from gpudoctor.render.prose import show
+from gpudoctor.render.prose import COLORS, show
 from gpudoctor.render.words import safe
 
 VERDICT_COLORS = {"ok": "green", "bad": "red", "not understood": "yellow"}
-COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 MOST_LINES = 12
 """Of one correction; --fix prints the whole text."""
 LONGEST_LINE = 400

@@ -126,7 +126,7 @@ class _Looks:
         nodes = [NodePace(name=self.fleet.name(node)) for node in range(len(self.fleet.nodes))]
         for node, answer in answers.items():
             if isinstance(answer, Lost):
-                self.lost.setdefault(self.fleet.name(node), ask.words(answer))
+                self.lost.setdefault(self.fleet.name(node), answer.words)
                 continue
             try:
                 pace = msgspec.json.decode(answer.pace, type=NodePace)

@@ -108,6 +108,13 @@ class Training(Section, frozen=True):
     """How the worker ended that looks at files without importing torch."""
     torch_probe: Reading[Probe] = NOT_IN_SNAPSHOT
     """How the worker ended that imports torch; absent when this interpreter has no torch."""
+
+    @property
+    def torch_version(self) -> str:
+        """What torch itself says, else what its files say. Raises `NotRead`."""
+        facts = self.torch.value_or(None)
+        return facts.version if facts else self.torch_files.value.version
+
     torch_pins: Reading[Packages] = NOT_IN_SNAPSHOT
     """Installed distribution -> the one torch version that its metadata requires (torchvision, torchaudio, ...)."""
     libraries: Reading[tuple[Library, ...]] = NOT_IN_SNAPSHOT

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.gpus.xid import CATALOG, Xid
+from gpudoctor.knowledge.gpus.xid import CATALOG
 from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]{4,16})\): (?P<code>{codes})\b"
@@ -38,10 +38,6 @@ def hardware() -> Iterator[Symptom]:
 
 def by_level(level: str) -> list[int]:
     return [code for code, known in CATALOG.items() if known.level == level]
-
-
-def first(level: str) -> Xid:
-    return next(known for known in CATALOG.values() if known.level == level)
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

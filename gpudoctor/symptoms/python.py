@@ -5,8 +5,6 @@ Exceptions of the user's own are read from their traceback (`explain.tracebacks`
 
 from gpudoctor.symptom import HINT, LIKELY, POSSIBLE, PROVED, Symptom
 
-MEMORY = "Give the job or the container more memory, or start fewer DataLoader workers with smaller batches."
-
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gpu-memory-exhausted",

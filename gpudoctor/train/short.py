@@ -49,7 +49,7 @@ def run(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting | None = None) -
             reach(fleet, timeout=fleet.patience)
             if fleet.lost:
                 lost = next(iter(fleet.lost.values()))
-                return missing(SOURCE, f"the agent that starts ranks: {lost.kind}: {lost.detail}")
+                return missing(SOURCE, f"the agent that starts ranks: {lost.words}")
             launch = Launch(
                 id="deep",
                 nodes=(0,),

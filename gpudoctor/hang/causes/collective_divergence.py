@@ -9,7 +9,6 @@ from gpudoctor.hang.causes.collective_rounds import begun_again_words, made_by_o
 from gpudoctor.hang.counting import only_counts
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.extra_calls import alone_in_the_loop
-from gpudoctor.hang.loops import holds
 from gpudoctor.hang.parted import (
     COLLECTIVE,
     Parted,
@@ -37,7 +36,6 @@ from gpudoctor.hang.parted import (
 from gpudoctor.hang.progress import progress_of, same_place, serves
 from gpudoctor.hang.rank_conditions import admits, condition_of, is_by_rank
 from gpudoctor.hang.relation import (
-    Fork,
     branches_part,
     fork_of,
     goes_round,
@@ -52,8 +50,8 @@ from gpudoctor.hang.relation import (
     source_at,
     told_frames,
 )
-from gpudoctor.hang.rivals import ways_apart, weighed
-from gpudoctor.hang.variables import held_at, in_one_round, rounds_apart
+from gpudoctor.hang.rivals import alike_on_both, ways_apart, weighed
+from gpudoctor.hang.variables import in_one_round, rounds_apart
 from gpudoctor.hang.words import (
     at,
     entry_words,
@@ -293,7 +291,7 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     rounds = rounds_apart((first[0], other[0]))
     if rounds is not None and rounds.behind == [first[0]]:  # these have come past the line of those
         guard = guard_apart(here, there) or guard
-    if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
+    if guard is not None and fork is not None and one_round and alike_on_both(guard, fork, first[0], other[0]):
         guard = None
     nobody_away = not progress_of(job).away  # else it may be that one whom a group of some ranks waits for there
     if guard is None and one_round and nobody_away and (call := inside_a_call(first, other)) is not None:
@@ -320,12 +318,6 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             evidence,
             at=where_line(text, guard) if guard is not None and text is not None else small[0].place.user_frame,
         )
-
-
-def _holds_for_both(guard: Enclosing, fork: Fork, one: Rank, other: Rank) -> bool:
-    """Whether the variables of both ranks say alike to a condition around the line of one of them."""
-    mine, theirs = (holds(guard.text, held_at(*each)) for each in ((one, fork.one), (other, fork.other)))
-    return mine is not None and mine == theirs
 
 
 def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:

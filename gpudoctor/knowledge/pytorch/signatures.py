@@ -8,6 +8,8 @@ import difflib
 
 from msgspec import Struct
 
+from gpudoctor.knowledge.superseded import dotted
+
 Version = tuple[int, ...]
 NEVER: Version = ()
 
@@ -154,8 +156,8 @@ class RefusedArgument(Struct, frozen=True):
     def when(self) -> str:
         """The rest of a sentence: "; it came with torch 2.3"."""
         if self.gone:
-            return f"; it was there up to torch {_dotted(self.gone)}, which has it no more"
-        return f"; it came with torch {_dotted(self.since)}" if self.since else ""
+            return f"; it was there up to torch {dotted(self.gone)}, which has it no more"
+        return f"; it came with torch {dotted(self.since)}" if self.since else ""
 
 
 def _table() -> dict[str, dict[str, KnownArgument]]:
@@ -216,7 +218,3 @@ def nearest(function: str, wrong: str, version: Version | None = None) -> str:
     cut = [name for name in have if len(wrong) >= SHORTEST and name.startswith(wrong)]
     like = difflib.get_close_matches(wrong, have, 1, LIKENESS)
     return like[0] if like else cut[0] if len(cut) == 1 else ""
-
-
-def _dotted(version: Version) -> str:
-    return ".".join(map(str, version))

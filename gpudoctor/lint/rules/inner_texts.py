@@ -13,10 +13,6 @@ from gpudoctor.lint.shell.wrappers import SHELLS
 
 MOST = 1 << 14
 _ARGUMENTS = "ARGS=\" --nproc-per-node=4 --partition '{}'\"\n"
-_HERE = (
-    "read -r -d '' CMD <<EOF\ncd /opt/lm && \\\npython -u pretrain.py {}\n  trainer.devices=8 {}\n  model.size=2\nEOF\n"
-    'srun bash -c "$CMD"\n'
-)
 _RUN = 'srun bash -c "torchrun --standalone --nproc-per-node=4 train.py $ARGS"\n'
 
 

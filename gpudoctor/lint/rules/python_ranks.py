@@ -19,7 +19,6 @@ from gpudoctor.lint.understood import nodes_of
 _HEAD = (
     "import os\nimport torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n"
 )
-_JOINED = "dist.init_process_group('nccl')\n"
 _TRAIN = "#@ file train.py\n" + _HEAD
 _STARTED = "#@ every node\ntorchrun --standalone --nproc-per-node=4 train.py\n"
 _TWO = (

@@ -7,10 +7,10 @@ from msgspec import structs
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, processes
-from gpudoctor.lint.fix import ORDER
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
+from gpudoctor.severity import WORST_FIRST
 
 _RESOURCES = frozenset({
     "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "gres", "gpus", "gpus-per-node", "gpus-per-task",
@@ -90,7 +90,7 @@ def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
 def _as_one(block: Sequence[tuple[SbatchOption, LintFinding]]) -> LintFinding:
     """A header behind a command is one trouble, told at its first line, as bad as its worst."""
     findings = [found for _, found in block]
-    first = min(findings, key=lambda found: ORDER[found.severity or "error"])
+    first = min(findings, key=lambda found: WORST_FIRST[found.severity or "error"])
     if len(block) == 1:
         return first
     names = ", ".join(allocation.written(option) for option, _ in block[:4]) + (", ..." if len(block) > 4 else "")

@@ -10,6 +10,7 @@ import stat
 from typing import NamedTuple
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.read import apart
 from gpudoctor.read.cgroup import memberships
 from gpudoctor.read.job import file_locks, inside
 from gpudoctor.read.system import System
@@ -77,7 +78,7 @@ class Versions:
     def _torch(self, pid: int, path: str) -> str:
         try:
             with inside.regular(pid, path, proc=self.proc) as file:
-                match = VERSION.search(inside.contents(file, 65536).decode("utf-8", "replace"))
+                match = VERSION.search(apart.taken(file, 65536).decode("utf-8", "replace"))
         except OSError:
             return ""
         return match[1] if match else ""
@@ -210,7 +211,7 @@ class InsideReader:
         with inside.regular(self.pid, path) as file:
             if self.until:
                 self._check(os.fstat(file))
-            return inside.contents(file, 2 * 1024 * 1024 + 1)
+            return apart.taken(file, 2 * 1024 * 1024 + 1)
 
     def _check(self, file: os.stat_result) -> None:
         """Of a name that stands in a dump or a log, which anybody may have written: as it was then, and for root no

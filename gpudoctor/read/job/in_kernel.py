@@ -7,7 +7,6 @@ kernel nothing is read.
 
 import contextlib
 import os
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -70,6 +69,4 @@ def answer(request: bytes) -> bytes:
     return msgspec.msgpack.encode((environment, command))
 
 
-def main(arguments: Sequence[str]) -> None:
-    del arguments
-    apart.serve(answer)
+main = apart.serving(answer)

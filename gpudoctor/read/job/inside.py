@@ -97,15 +97,6 @@ def reopened(place: int, flags: int) -> int:
     return os.open(f"/proc/self/fd/{place}", flags | _PLAIN)
 
 
-def contents(descriptor: int, limit: int) -> bytes:
-    """Up to `limit` bytes. Raises `OSError`."""
-    chunks: list[bytes] = []
-    while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 20))):
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)
-
-
 def _is_allowed(who: Rights, status: os.stat_result, wanted: int) -> bool:
     """What the kernel does not check for us: it asks what we may, and root may all."""
     return os.geteuid() != 0 or who.may(status, wanted)

@@ -106,7 +106,7 @@ def end_of(pid: int, path: str) -> bytes:
     with inside.regular(pid, path) as file:
         begin = max(0, os.fstat(file).st_size - MOST_BYTES)
         os.lseek(file, begin, os.SEEK_SET)
-        raw = inside.contents(file, MOST_BYTES)
+        raw = apart.taken(file, MOST_BYTES)
     return raw[raw.find(b"\n") + 1 :] if begin else raw
 
 
@@ -204,6 +204,4 @@ def answer(request: bytes) -> bytes:
     return msgspec.json.encode(times_of(request))
 
 
-def main(arguments: Sequence[str]) -> None:
-    del arguments
-    apart.serve(answer)
+main = apart.serving(answer)

@@ -16,7 +16,6 @@ MOST_COMMUNICATORS = 16384
 MOST_RANKS = 1 << 17
 MOST_LINES = 1_000_000
 LONGEST_NAME = 253
-ERRORS = ("OK", "MISMATCH", "INCOMPLETE", "ERROR", "TIMEOUT", "DEAD")
 
 _VERSION = lazy_re(r"NCCL version (\d[\w.+-]{0,31})")
 _COMMUNICATOR = lazy_re(r"#(\d+)-(\d+) \(([0-9a-fA-F:x]+)\) ([A-Z]+)\s*")

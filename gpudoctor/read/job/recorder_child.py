@@ -1,6 +1,5 @@
 """In a child process: a folder of dumps listed, or one dump read."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -48,6 +47,4 @@ def answer(request: bytes) -> bytes:
     return msgspec.json.encode(made)
 
 
-def main(arguments: Sequence[str]) -> None:
-    del arguments
-    apart.serve(answer)
+main = apart.serving(answer)

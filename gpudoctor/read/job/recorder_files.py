@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.read import apart
 from gpudoctor.read.job import inside, recorder_entries
 from gpudoctor.read.job.recorder_entries import MOST_RANKS
 from gpudoctor.read.job.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
@@ -80,7 +81,7 @@ def _bounded(descriptor: int) -> bytes:
     size = os.fstat(descriptor).st_size
     if size > MOST_BYTES:
         raise UnreadableDump(f"it has {size / 1e6:.0f} MB; a flight recorder has less than 33")
-    return inside.contents(descriptor, MOST_BYTES + 1)
+    return apart.taken(descriptor, MOST_BYTES + 1)
 
 
 # ---------------------------------------------------------------- a folder

@@ -1,7 +1,7 @@
 """What a flight recorder in JSON tells of time: when each collective was issued. In a child, as ranks write it."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -94,6 +94,4 @@ def answer(request: bytes) -> bytes:
     return msgspec.json.encode(times_of(request))
 
 
-def main(arguments: Sequence[str]) -> None:
-    del arguments
-    apart.serve(answer)
+main = apart.serving(answer)

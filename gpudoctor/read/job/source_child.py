@@ -1,7 +1,6 @@
 """In a child process: one file of a user's program, opened as the process would, and what stands around one line."""
 
 import ast
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -118,6 +117,4 @@ def is_installed(pid: int, file: str, main: str) -> bool:
     return main.startswith("/") and not main.startswith(f"{folder}/") and not PROJECT.isdisjoint(beside)
 
 
-def main(arguments: Sequence[str]) -> None:
-    del arguments
-    apart.serve(answer)
+main = apart.serving(answer)
