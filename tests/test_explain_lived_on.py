@@ -208,3 +208,28 @@ def test_what_a_script_says_behind_its_dead_program_is_no_good_end(words: str) -
 def test_a_program_that_is_started_again_and_gets_on_has_ended_well() -> None:
     steps = "".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(1, 40))
     assert told("loading data\n" + OWN + "starting once more\n" + steps + "done\n").exit_status == 0
+
+
+def test_what_rays_record_calls_safe_to_ignore_ended_nothing() -> None:
+    by = "(TrainController pid=4129, ip=10.4.0.2) "
+    lines = (
+        "Failed to send resource request for train-1. If this happens transiently, it's safe to ignore this error.",
+        "Traceback (most recent call last):",
+        '  File "/e/site-packages/ray/train/v2/client.py", line 58, in send_resource_request',
+        "    ray.get(",
+        "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.",
+        "Attempting to start training worker group of size 16 with the following resources: [{'CPU': 1}] * 16",
+    )
+    answer = told("".join(f"{by}{line}\n" for line in lines))
+    assert not answer.causes and answer.exit_status == 3
+
+
+def test_what_ray_puts_behind_a_line_that_it_did_not_repeat_is_none_of_its_words() -> None:
+    more = " (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication, or see https://x)"
+    log = "".join(
+        f"(RayTrainWorker pid=41{rank}) {line}\x1b[32m [repeated 3x across cluster]{more * rank}\x1b[0m\n"
+        for rank in range(2)
+        for line in OWN.splitlines()
+    )
+    cause = told(log).causes[0]
+    assert "KeyError: 'answer' at /w/t.py:44 in main" in cause.summary and "DEDUP" not in cause.fix.text

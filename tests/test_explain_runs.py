@@ -54,6 +54,21 @@ def test_a_start_that_comes_again_after_a_failure_begins_another_run(start: str)
     assert gets_on.exit_status == 0 and "KeyError" in gets_on.starts
 
 
+def test_a_node_that_starts_late_begins_no_run() -> None:
+    # deepspeed's launch.py on each node, and pdsh in front of it: n2 came up when n1's ranks had failed
+    def node(name: str, error: str) -> str:
+        words = ("Setting CUDA_VISIBLE_DEVICES=0,1", "dist_world_size=16")
+        first = "".join(f"[2026-03-02 04:05:06,776] [INFO] [launch.py:158:main] {word}\n" for word in words)
+        return "".join(f"{name}: {line}\n" for line in (first + FAILS.format(line=12, error=error)).splitlines())
+
+    missing = "ModuleNotFoundError: No module named 'webdataset'"
+    answer = said(node("n1", missing) + node("n2", missing) + node("n3", missing))
+    assert answer.starts == "" and answer.causes[0].cause == "library-missing"
+    assert answer.causes[0].nodes == ("n1", "n2", "n3")
+    # the same node's again is another run
+    assert said(node("n1", missing) + node("n1", "KeyError: 'width'")).starts.startswith("2 runs in this log")
+
+
 def test_a_job_that_was_cancelled_later_did_not_fail_as_one_before() -> None:
     failed = MODULES + FAILS.format(line=12, error="KeyError: 'width'")
     answer = said(failed + MODULES + STEPS + CANCELLED.format(job=88121))

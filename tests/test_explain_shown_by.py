@@ -24,6 +24,14 @@ LOGS = (
     ("failed to register layer: write /a.so: no space left on device\n", "", "keeps images"),
     (OLD, NO_KERNEL, "CUDA 12.8"),
     ("Found GPU0 Tesla K80 which is of cuda capability 3.7.\n", NO_KERNEL, "an older release"),
+    (
+        'Traceback (most recent call last):\n  File "/e/site-packages/accelerate/commands/launch.py", line 999, in '
+        "simple_launcher\n    raise subprocess.CalledProcessError(returncode=process.returncode, cmd=cmd)\n"
+        "subprocess.CalledProcessError: Command '['python', 'fit.py']' returned non-zero exit status 1.\n",
+        'Traceback (most recent call last):\n  File "/w/fit.py", line 9, in <module>\n    rank = dist.get_rank()\n'
+        "ValueError: Default process group has not been initialized, please make sure to call init_process_group.\n",
+        "--multi_gpu",
+    ),
     ("CUDA_VISIBLE_DEVICES=\n", NVML, "CUDA_VISIBLE_DEVICES is empty there"),
     ("WARNING: Could not find any nv files on this host!\n", NVML, "apptainer's --nv"),
     (ROCE, RETRIES, "link-local"),

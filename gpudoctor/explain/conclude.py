@@ -159,7 +159,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         # what a connection or a time-out says is explained by a cause that is sure
         ordered = [candidate for candidate in ordered if candidate.standing in ("cause", "pattern")]
         ordered = [ordered[0], *(_behind(candidate, ordered[0]) for candidate in ordered[1:])]
-    alone = not (facts.ranks or facts.exits or facts.world_size)
+    alone = facts.alone
     causes = tuple(_published(candidate, alone=alone) for candidate in _descending(ordered[:MOST_CAUSES]))
     unknown = None
     if failed and (not causes or causes[0].confidence < UNDECIDED):

@@ -190,7 +190,7 @@ KNOWN_BY_PLACE = ("own-attribute", "no-variable")
 def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[Candidate]:
     """An error of the program itself that ended a rank."""
     errors = []
-    alone = not (facts.ranks or facts.exits or facts.world_size)
+    alone = facts.alone
     for traceback in tracebacks:
         if traceback.kind != "own" or not (failed or traceback.told.lines_after <= AFTERWARDS):
             continue
@@ -310,6 +310,7 @@ def _death(ended: ToldExit, known: Ending, how: str, facts: Facts) -> Candidate:
         moment=ended.moment,
         summary=f"{who} (pid {ended.pid}) {words}",
         ranks=() if ended.rank is None else (ended.rank,),
+        hosts=(ended.host,) if ended.host else (),
         evidence=(ended.at, *(by_kernel[:2] if cause == "host-out-of-memory" else ())),
     )
 

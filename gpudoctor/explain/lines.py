@@ -38,6 +38,10 @@ EXPANSION_MATTERS_BYTES = 256 * 1024 * 1024
 COLORS = lazy_re(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Terminal sequences: CSI, OSC, and the two-byte ones."""
 
+REPEATED = lazy_re(rb" ?\[repeated \d{1,9}x across cluster\](?: \(Ray deduplicates logs by default\.[^\n]{0,300}\))?")
+"""What Ray puts behind a line that it did not repeat (ray/_private/ray_logging): no words of the line's own."""
+REPEATED_MARK = b"x across cluster]"
+
 
 class Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes | None: ...
@@ -262,6 +266,8 @@ def _chunks(raw: Readable) -> Iterator[tuple[bytes, int]]:
 def _plain(text: bytes) -> bytes:
     if b"\0" in text:
         text = text.translate(None, b"\0")
+    if REPEATED_MARK in text:
+        text = REPEATED.sub(b"", text)
     return text.replace(b"\r\n", b"\n") if b"\r" in text else text
 
 

@@ -31,6 +31,8 @@ RECORD = lazy_re(r"\[[DIWEC] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d(?:[.,]\d{1,6})? [\w
 """Tornado's form of a record (log.LogFormatter), also Jupyter's."""
 OF_NO_ERROR = lazy_re(r"(?:^|[\s\[|(-])WARN(?:ING)?(?=[\s\]|:)-])|\bwandb-AsyncioManager-main:\d")
 """A record of a warning, as loggers write it; and wandb's of its own thread, which its service has left."""
+HARMLESS = lazy_re(r"(?i)\bsafe(?:ly)?(?: to)? ignore\b|\bcan (?:be )?(?:safely )?(?:be )?ignored?\b")
+"""By which a record says itself that the exception below it did no harm (ray.train's autoscaling coordinator)."""
 WARNING = lazy_re(r"(?i:warn)|(?:^|[\[:\s])W\d{3,4} \d\d:")
 INDENTED = lazy_re(r"^(?:\s|[\^~|+│╭╰]|$)")
 HANDLED = lazy_re(
@@ -66,7 +68,7 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
         if event.symptom.role == "cause":
             event.lived_on = HANDLED.search(event.at.text) is not None or _is_prose(event)
     tracebacks = spoken(facts)
-    alone = not (facts.ranks or facts.exits or facts.world_size)
+    alone = facts.alone
     deaths = [
         traceback
         for traceback in tracebacks
@@ -98,9 +100,13 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
 
 
 def of_a_record(traceback: Traceback, end: Sequence[tuple[int, str]]) -> bool:
-    """Somebody caught it, and a logger wrote it directly behind its record of a warning. Or Tornado's did, four columns
-    in behind the record that it belongs to, and wrote more behind it: what a request of a server (Jupyter's) raised."""
-    if any(number == traceback.first_line - 1 and OF_NO_ERROR.search(text) for number, text in end):
+    """Somebody caught it, and a logger wrote it directly behind its record of a warning, or words that it may be
+    ignored. Or Tornado's did, four columns in behind the record that it belongs to, and wrote more behind it: what a
+    request of a server (Jupyter's) raised."""
+    above = next((text for number, text in end if number == traceback.first_line - 1), "")
+    if HARMLESS.search(above) and above.startswith(traceback.prefix):
+        return traceback.raised[-1].outermost not in OF_A_PROCESS
+    if OF_NO_ERROR.search(above):
         return traceback.raised[-1].outermost not in OF_A_PROCESS and not traceback.prefix.strip()
     if not traceback.prefix or traceback.prefix.strip():
         return False

@@ -33,6 +33,13 @@ class Facts(Struct, kw_only=True):
     earlier: list[Told] = field(default_factory=list)
     """What the runs before told."""
 
+    @property
+    def alone(self) -> bool:
+        """Nothing in the logs speaks of several ranks or nodes."""
+        told: tuple[Told, ...] = (*self.events, *self.tracebacks)
+        several = len({each.host for each in told if each.host}) > 1
+        return not (self.ranks or self.exits or self.world_size or several)
+
 
 def put_together(scans: list[Scan], attended: Mapping[str, Attended] = MappingProxyType({})) -> Facts:
     """The facts of all logs, ranks filled in where a process, a local rank or whoever attended the job tells them."""

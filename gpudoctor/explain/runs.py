@@ -5,7 +5,8 @@
     nohup COMMAND >> LOG                                        "nohup: ignoring input" once more
 
 A run begins where the log's own first lines come again, or a line that its starter writes once, and something failed
-before. Lines that came more than once before anything had failed tell nothing: several ranks write them.
+before. Lines that came more than once before anything had failed tell nothing: several ranks write them. Nor does the
+first such line behind the mark of a node or rank: one that starts late writes it while another has failed already.
 """
 
 from bisect import bisect_left
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gpudoctor.explain.lines import Block
-from gpudoctor.explain.writers import unprefixed
+from gpudoctor.explain.writers import unprefixed, writer
 from gpudoctor.lazy import lazy_re
 
 HEAD_LINES = 40
@@ -66,6 +67,8 @@ class Runs:
         self._came: dict[bytes, int] = {}
         """How often each came before anything had failed."""
         self._hits: list[tuple[int, bytes]] = []
+        self._written: set[tuple[bytes, str, int | None, int | None]] = set()
+        """Pieces with the marks of the node or rank that wrote them."""
         self._jobs: list[tuple[int, bytes]] = []
         self._reports: list[int] = []
         self._ran: dict[bytes, int] = {}
@@ -94,11 +97,22 @@ class Runs:
         for piece in {*self._pieces, *ONCE, self._first}:
             if not piece or piece not in text:
                 continue
-            for number, _ in _lines_with(text, piece, block.first_line):
+            for number, line in _lines_with(text, piece, block.first_line):
+                again = self._by_the_same(piece, line)
                 if failed_at is None or number <= failed_at:
                     self._came[piece] = self._came.get(piece, 0) + 1
-                elif len(self._hits) < MOST_SIGNS:
+                elif again and len(self._hits) < MOST_SIGNS:
                     self._hits.append((number, piece))
+
+    def _by_the_same(self, piece: bytes, line: bytes) -> bool:
+        """Whether the line bears no mark of a node or rank, or one whose writer wrote the piece before."""
+        if len(self._written) >= MOST_SIGNS:
+            return True
+        by = writer(line[:300].decode("utf-8", "surrogateescape"))
+        mark = (piece, by.host, by.rank, by.local_rank)
+        seen = mark in self._written
+        self._written.add(mark)
+        return seen or mark[1:] == ("", None, None)
 
     def _edited(self, block: Block) -> None:
         """A file that was run before and cannot be compiled now was edited in between: it is another run's."""

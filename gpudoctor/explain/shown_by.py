@@ -53,6 +53,14 @@ class Telling:
 
 SHOWN: tuple[Telling, ...] = (
     Telling(
+        ("program-error",),
+        (r"accelerate[/\\]commands[/\\]launch\.py\", line \d{1,6}, in simple_launcher",),
+        "accelerate started the script once, without a process group (simple_launcher): whatever --num_machines and "
+        "--num_processes say, only --multi_gpu, or a configuration that says so (accelerate config), starts several "
+        "processes. On the CPU: ACCELERATE_USE_CPU=true accelerate launch --multi_gpu ..., without --cpu.",
+        own=r"Default process group has not been initialized|environment variable (?:RANK|WORLD_SIZE|MASTER_ADDR) exp",
+    ),
+    Telling(
         ("program-error", "no-gpu-visible", "library-missing", "driver-mismatch"),
         (r"CUDA driver is a stub library|/stubs(?:/|:|\s|$)[^\n]{0,200}libcuda|libcuda\.so[^\n]{0,120}/stubs/",),
         "The toolkit's stub of libcuda is loaded in place of the driver's library: it is for linking only. Take "

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.report import Explanation, Line, LogCause
-from gpudoctor.knowledge.wording import counted, ranges, shortened
+from gpudoctor.knowledge.wording import counted, listed, ranges, shortened
 from gpudoctor.render.hang import MOST_ALTERNATIVES, MOST_UNREAD
 from gpudoctor.render.prose import show, show_command
 from gpudoctor.render.words import safe
@@ -14,6 +14,7 @@ from gpudoctor.sure import CERTAIN
 UNDECIDED = 0.5
 MOST_EVIDENCE = 6
 MOST_CONSEQUENCES = 6
+MOST_NODES = 3
 LONGEST_LINE, LONGEST_FIRST = 160, 480
 """Two lines of a terminal, and six for the one that decides; `--json` has the rest."""
 
@@ -64,7 +65,7 @@ def show_with_class(answer: Explanation, screen: Console) -> None:
 
 
 def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
-    show(f"cause {cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
+    show(f"cause {_on(cause)}{cause.summary}  [{cause.cause}]", screen, style="bold", head="bold red")
     for number, line in enumerate(cause.evidence[:MOST_EVIDENCE]):
         _show_line(line, screen, names, longest=LONGEST_LINE if number else LONGEST_FIRST)
     if len(cause.evidence) > MOST_EVIDENCE:
@@ -77,6 +78,12 @@ def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
     if cause.confidence < CERTAIN:
         test = f". To confirm: {cause.confirm}" if cause.confirm else ""
         show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
+
+
+def _on(cause: LogCause) -> str:
+    """Where it happened, in a few words, unless the summary says so itself."""
+    unsaid = bool(cause.nodes) and not any(node in cause.summary for node in cause.nodes)
+    return f"on {listed(cause.nodes, MOST_NODES)}: " if unsaid else ""
 
 
 def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str], *, advised: bool) -> None:
