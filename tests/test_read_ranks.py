@@ -76,6 +76,7 @@ def test_a_rank_is_described(tmp_path: Path) -> None:
         (process(5, SLURM_PROCID="3", SLURM_NTASKS="4"), [3]),
         (process(5, "a.out", SLURM_PROCID="3", WORLD_SIZE="4"), []),
         (process(5, OMPI_COMM_WORLD_RANK="3", OMPI_COMM_WORLD_SIZE="4"), [3]),
+        (process(5, PMI_RANK="3", PMI_SIZE="4"), [3]),
         (process(5, RANK="1", WORLD_SIZE="2", SLURM_PROCID="0", SLURM_NTASKS="2"), [1]),
         (rank(5, 0) | rank(6, 0, parent=5, NCCL_ALGO="Ring") | rank(7, 1), [0, 1]),  # 6 is a data loader
         (rank(5, 0, "wrapper") | rank(6, 0, parent=5), [0]),

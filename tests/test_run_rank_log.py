@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.knowledge.rank_variables import BY_LAUNCHER
 from gpudoctor.run import rank_log
 
 LINE = b"x" * 1023 + b"\n"
@@ -68,3 +69,10 @@ def test_what_comes_in_items_of_several_bytes_is_copied_whole(tmp_path: Path) ->
     assert os.read(reading, 100) == b"abcdefgh" == (tmp_path / "rank-2.log").read_bytes()
     for number in (reading, writing, log.file):
         os.close(number)
+
+
+def test_what_may_import_nothing_of_ours_knows_the_ranks_of_all_launchers() -> None:
+    ranks = [names.rank for names in BY_LAUNCHER]
+    assert [rank_log.name_of({rank: "3", "SLURM_STEP_ID": "0"}) for rank in ranks] == ["rank-3"] * len(ranks)
+    site = (Path(rank_log.__file__).parent / "site" / "sitecustomize.py").read_text()
+    assert f"\nRANKS = {(*ranks[:-1],)!r}\n".replace("'", '"') in site and "SLURM_STEP_ID" in site

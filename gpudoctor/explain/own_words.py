@@ -17,6 +17,7 @@ from gpudoctor.explain.requirements import required
 from gpudoctor.explain.things import OF_ITS_FOLDER, about, thing_of
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.modules import part_of_namespace
+from gpudoctor.knowledge.rank_variables import OF_A_GROUP
 from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 
@@ -108,7 +109,6 @@ UNSET = lazy_re(
     r"\b(?:set|export|define) (?:the |an? )?(?:environment variable|env var)s? [`'\"]?(?P<asked>[A-Z][A-Z0-9_]{2,60})\b"
 )
 """The form in which programs say that a variable of their environment is not set."""
-OF_TORCHRUN = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
 ADDRESS = lazy_re(r"\b[a-z][a-z\d+]{1,9}://[^\s`'\"]{1,300}")
 RELATIVE = "a relative one starts at the folder that the job was started in"
 REFUSING = lazy_re(
@@ -267,7 +267,7 @@ def unset_variable(message: str) -> dict[str, str]:
 
 
 def of_variable(name: str) -> dict[str, str]:
-    sets = "; torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT" if name in OF_TORCHRUN else ""
+    sets = "; torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT" if name in OF_A_GROUP else ""
     return {"name": name, "sets": sets}
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor.fleet.messages import Launch, Outer, may_set
+from gpudoctor.knowledge.rank_variables import TORCHRUN
 
 WORKERS = Path(__file__).resolve().parent.parent / "workers"
 
 _OF_ANOTHER_LAUNCH = ("PET_", "TORCHELASTIC_")
 """torchrun takes PET_* as defaults of its options, and writes its error file where TORCHELASTIC_* of a job around us
 says."""
-_ALSO = frozenset({"LOGLEVEL", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
+_ALSO = frozenset({"LOGLEVEL", *TORCHRUN, "GROUP_RANK", "NODE_RANK"})
 """LOGLEVEL could silence the lines that say how a rank ended."""
 
 

@@ -5,16 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from gpudoctor.knowledge.rank_variables import BY_LAUNCHER
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.snapshot.evidence import Process
 
-RANK_VARIABLES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-)
-"""Rank, world size and local rank as torchrun, Open MPI, MPICH and SLURM name them; WORLD_SIZE counts with each."""
 MARKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MOST_GENERATIONS = 64
 STARTED_TOGETHER = 1000
@@ -358,7 +352,7 @@ def rank_of(process: Process) -> tuple[int | None, int | None, int | None] | Non
     environment, command = process.environment, process.command
     if commands.is_tracker(command):
         return None  # it has its parent's environment
-    for rank_name, size_name, local_name in RANK_VARIABLES:
+    for rank_name, size_name, local_name, _ in BY_LAUNCHER:
         rank = _number(environment, rank_name)
         if rank is None:
             continue

@@ -3,12 +3,13 @@
 import ipaddress
 from collections.abc import Mapping
 
+from gpudoctor.knowledge import rank_variables
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.snapshot import Gpu, Snapshot
 
-GROUPS = (("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))
-"""Ranks in all and ranks on this node, as torchrun and Open MPI set them."""
+GROUPS = tuple((names.world_size, names.local_size) for names in (rank_variables.TORCHRUN, rank_variables.OPEN_MPI))
+"""Ranks in all and ranks on this node."""
 TORCHRUN, MPIRUN = (local for _, local in GROUPS)
 OTHER_LAUNCHERS = (MPIRUN, "SLURM_NTASKS_PER_NODE")
 """Ranks on this node, by launchers that leave the number of threads alone."""

@@ -21,6 +21,7 @@ from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.fleet.reach import ANSWER_SECONDS, REACH_SECONDS, reach
 from gpudoctor.fleet.slurm import node_names
 from gpudoctor.fleet.where import Where, in_allocation, local_fleet, named_nodes, slurm_fleet, ssh_fleet
+from gpudoctor.knowledge.rank_variables import OF_A_GROUP
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launch.decide import NotCounted, Surroundings, decide
 from gpudoctor.launch.plan import Emission, LaunchPlan, LaunchWish
@@ -36,10 +37,7 @@ from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 RESOLVE_SECONDS = 4.0
 """For the names of all nodes together; a name server that does not answer must not hold up the command."""
 MOST_RESOLVED = 256
-LEFTOVERS = (
-    *("LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID"),
-    *("MASTER_ADDR", "MASTER_PORT"),
-)
+LEFTOVERS = (*OF_A_GROUP, "NODE_RANK", "GROUP_RANK", "TORCHELASTIC_RUN_ID")
 """Of an earlier job: each changes what a launcher, or a script that starts its ranks itself, believes of itself."""
 SHELLS = ("bash", "sh", "dash", "zsh", "env", "sudo", "nohup", "time")
 PYTHON = lazy_re(r"python[0-9.]*")

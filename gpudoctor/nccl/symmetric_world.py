@@ -7,10 +7,10 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudoctor.fleet.slurm import NoSlurm, node_names, situation
+from gpudoctor.knowledge.rank_variables import OF_A_GROUP
 
 FIRST_PORT, PORTS = 61000, 4536
 """Above what Linux hands out to clients; the job's number decides, so that jobs on one node do not meet."""
-TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SLURM = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES")
 
 
@@ -44,7 +44,7 @@ def world(environment: Mapping[str, str]) -> SymmetricWorld:
 
 
 def _torchrun(environment: Mapping[str, str]) -> SymmetricWorld:
-    lacking = [name for name in TORCHRUN if not environment.get(name)]
+    lacking = [name for name in OF_A_GROUP if not environment.get(name)]
     if lacking:
         raise NoWorld(
             f"torchrun has not set {', '.join(lacking)} for this process; start it as torchrun ... -m gpudoctor.nccl"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.environment import recorded
+from gpudoctor.knowledge.rank_variables import BY_LAUNCHER
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.process import ProcStat, processes
 from gpudoctor.read.processes import RELEVANT
@@ -23,12 +24,6 @@ from gpudoctor.snapshot import RankSettings, Reading, missing, read
 
 SOURCE = "/proc/*/environ"
 MAXIMUM_ENVIRONMENT = 4 * 1024 * 1024
-LAUNCHERS = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-)
-"""Rank, world size and local rank as torchrun, Open MPI and SLURM name them. WORLD_SIZE counts with each."""
 SETTINGS = lazy_re(r"(?:NCCL|TORCH_NCCL|GLOO|TP)_\w+")
 NO_RANK = frozenset(
     "sh bash dash zsh fish ksh tcsh srun mpirun mpiexec orted prted slurmstepd ssh sshd sudo su tmux screen".split()  # noqa: SIM905
@@ -128,7 +123,7 @@ def parse_environment(raw: bytes) -> dict[str, str]:
 def _as_rank(system: System, process: ProcStat, environment: Mapping[str, str], user: int) -> Iterator[RankProcess]:
     if process.name in NO_RANK:
         return
-    for rank_name, size_name, local_name in LAUNCHERS:
+    for rank_name, size_name, local_name, _ in BY_LAUNCHER:
         rank = _number(environment, rank_name)
         size = _number(environment, "WORLD_SIZE")
         size = _number(environment, size_name) if size is None else size

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct, structs
 
+from gpudoctor.knowledge.rank_variables import MPICH, OPEN_MPI, SLURM, TORCHRUN
 from gpudoctor.read import process as processes
 from gpudoctor.run.memory import Oom
 from gpudoctor.run.unarmed import why
@@ -21,8 +22,8 @@ from gpudoctor.run.unarmed import why
 MOST_WATCHED = 512
 MOST_KEPT = 64
 SETTLE_SECONDS = 0.5
-RANK_NAMES = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"SLURM_PROCID")
-"""As torchrun, Open MPI, MPICH and SLURM tell a rank its number, the surest first."""
+RANK_NAMES = tuple(map(str.encode, (TORCHRUN.rank, OPEN_MPI.rank, MPICH.rank, "PMIX_RANK", SLURM.rank)))
+"""As a rank is told its number, the surest first."""
 PYTHONS = ("python", "pt_main")
 """As the kernel calls them; torch gives the main thread of some programs the second name."""
 RESTARTS = b"TORCHELASTIC_RESTART_COUNT="

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 from gpudoctor.knowledge.job import is_multi_node
+from gpudoctor.knowledge.rank_variables import BY_LAUNCHER
 from gpudoctor.snapshot import Rendezvous, Snapshot
 
 NODE_RANKS = ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")
-RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-"""As torchrun, SLURM and Open MPI set them."""
 
 
 def rendezvous(machine: Snapshot) -> Rendezvous:
@@ -17,7 +16,7 @@ def rendezvous(machine: Snapshot) -> Rendezvous:
 
 def is_head(environment: Mapping[str, str]) -> bool | None:
     """Whether rank 0 is on this node; None when the environment does not say."""
-    if any(environment.get(name, "").strip() == "0" for name in RANKS):
+    if any(environment.get(names.rank, "").strip() == "0" for names in BY_LAUNCHER):
         return True
     for name in NODE_RANKS:
         value = environment.get(name, "").strip()

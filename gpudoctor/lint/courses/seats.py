@@ -4,6 +4,7 @@ import re
 
 from msgspec import Struct
 
+from gpudoctor.knowledge.rank_variables import TORCHRUN
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.courses.values import Names, OpenValue, unknown
@@ -12,9 +13,9 @@ from gpudoctor.lint.told_options import world_of
 from gpudoctor.lint.understood import nodes_of
 
 SETS_RANKS = (*look.TORCHRUN, "accelerate", "deepspeed")
-RANKED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK")
-OF_OTHERS = lazy_re(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TORCHELASTIC_)\w+|RANK|LOCAL_RANK"
-                       r"|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|NODE_RANK|LSB_\w+|JSM_\w+")  # fmt: skip
+RANKED = (*TORCHRUN, "GROUP_RANK", "NODE_RANK")
+OF_OTHERS = lazy_re(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TORCHELASTIC_)\w+|LSB_\w+|JSM_\w+|"
+                   + "|".join(RANKED))  # fmt: skip
 """Variables that only a launcher sets."""
 HOOKS = lazy_re(r"container-image|\bPMI|--mpi\b|prolog")
 """What may set torch's variables in each task: enroot's hook, a prolog of tasks."""

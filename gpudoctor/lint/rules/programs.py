@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.rank_variables import BY_LAUNCHER, OF_A_GROUP, OF_TORCHRUN
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look, processes, spawning
@@ -37,53 +38,10 @@ _BY_FRAMEWORK = (
     "composer",
     "megatron",
 )
-OF_TORCHRUN = frozenset(
-    (
-        *(
-            "LOCAL_RANK",
-            "RANK",
-            "GROUP_RANK",
-            "ROLE_RANK",
-            "ROLE_NAME",
-            "LOCAL_WORLD_SIZE",
-            "WORLD_SIZE",
-        ),
-        *(
-            "GROUP_WORLD_SIZE",
-            "ROLE_WORLD_SIZE",
-            "MASTER_ADDR",
-            "MASTER_PORT",
-        ),
-        *(
-            "TORCHELASTIC_RESTART_COUNT",
-            "TORCHELASTIC_MAX_RESTARTS",
-            "TORCHELASTIC_RUN_ID",
-        ),
-        *(
-            "TORCHELASTIC_USE_AGENT_STORE",
-            "TORCHELASTIC_ERROR_FILE",
-            "OMP_NUM_THREADS",
-        ),
-    )
-)
-"""What torchrun sets for a rank: torch/distributed/elastic/agent/server/local_elastic_agent.py."""
 OF_RANKS = frozenset(
     (
-        *(
-            "RANK",
-            "WORLD_SIZE",
-            "LOCAL_RANK",
-            "NODE_RANK",
-            "LOCAL_WORLD_SIZE",
-            "MASTER_ADDR",
-            "MASTER_PORT",
-        ),
-        *(
-            "NPROC_PER_NODE",
-            "NNODES",
-            "WORLD_RANK",
-            "NUM_NODES",
-        ),
+        *OF_A_GROUP,
+        *["NODE_RANK", "NPROC_PER_NODE", "NNODES", "WORLD_RANK", "NUM_NODES"],
     )
 )
 """Names that programs take from launchers; any other one may be anybody's."""
@@ -180,7 +138,7 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-_LOCAL = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK")
+_LOCAL = (*(names.local_rank for names in BY_LAUNCHER), "PMI_LOCAL_RANK")
 
 
 def _starter(launch: LintLaunch) -> str:
