@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.lint.rule import Example, LintRule, every_rule
+from gpudoctor.lint.facts import parse_facts
+from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import Example, LintRule, every_rule, rules_for
 from gpudoctor.testing.examples import bad_example_lacks, good_example_lacks
 from tests.lint_cases.judged import answer_to, bad_start_lacks
 
@@ -32,6 +34,7 @@ def test_each_is_documented_has_examples_and_names_causes_that_there_are() -> No
 def test_a_bad_example_fires_its_rule_and_its_corrected_text_has_the_fault_no_more(rule: LintRule) -> None:
     for each in rule.bad:
         assert [*bad_example_lacks(rule, each), *bad_start_lacks(rule, each.facts, each.text)] == [], each.text
+        assert rule in rules_for(read_job(each.text, parse_facts(each.facts))), "its family is not asked of this text"
 
 
 @pytest.mark.thorough

@@ -17,7 +17,7 @@ from gpudoctor.lint.model import LinkedProgram, LintFacts
 from gpudoctor.lint.pins import pinned
 from gpudoctor.lint.places import Piece
 from gpudoctor.lint.read import EmptyText, UnreadableText, read_job
-from gpudoctor.lint.rule import every_rule
+from gpudoctor.lint.rule import rules_for
 from gpudoctor.read.interpreter import choose
 
 ASSIGNMENT = lazy_re(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
@@ -44,7 +44,7 @@ def lint(
     except UnreadableText as error:
         raise BadInput(f"{name}: {error}") from None
     job = structs.replace(job, linked=linked_programs) if linked_programs else job
-    return linted(job, every_rule(), off=off, pieces=pieces, corrections=corrections)
+    return linted(job, rules_for(job), off=off, pieces=pieces, corrections=corrections)
 
 
 def command_text(words: Sequence[str]) -> str:

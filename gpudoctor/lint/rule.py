@@ -17,6 +17,25 @@ Needs = Literal["text", "facts", "probe"]
 probe says a warning and names the command that would decide)."""
 
 
+NAMES_RULES = "gpudoctor:"
+"""In front of what a comment says to us."""
+_OF_PROGRAMS = """
+    accelerate_programs call_order collectives contracts data_and_steps data_parallel horovod_programs joining
+    lightning_data lightning_modules lightning_ranks loss_scaling moved_names no_sync own_checks python_calls
+    python_groups python_ranks python_training python_types rank_courses rank_data rank_decisions rank_files
+    rank_loaders rank_makes rank_once rank_programs rank_states rank_values ranks_by_program refused_calls
+    sharded_models spawn split_models sums torch_misuse tpu_programs
+"""
+_OF_MANIFESTS = """
+    compose_names kubernetes manifest_heads manifest_names manifest_objects manifest_pods manifest_ranks
+    manifest_refusals manifest_values manifest_webhooks workflow_parameters
+"""
+OF_PROGRAMS = frozenset(_OF_PROGRAMS.split())
+"""Families of `rules` that judge Python programs and nothing else: a text without `import` has none."""
+OF_MANIFESTS = frozenset(_OF_MANIFESTS.split())
+"""Families that judge what the job has as a manifest, and nothing else."""
+
+
 class Edit(Struct, frozen=True):
     """Replace a stretch of the text. `span.start == span.end` inserts."""
 
@@ -102,15 +121,29 @@ def rule(
     return made
 
 
-@cache
 def every_rule() -> tuple[LintRule, ...]:
     """All rules of `gpudoctor.lint.rules` and of other packages, by code. Looked for once: a folder has many files."""
+    return _found(frozenset())
+
+
+def rules_for(job: LintJob) -> tuple[LintRule, ...]:
+    """Those that can touch a job: families that judge programs or manifests alone are not even imported without one."""
+    if NAMES_RULES in job.text:  # a comment may name any rule
+        return every_rule()
+    has_program = job.kind == "python" or "import" in job.text or bool(job.linked or job.modules)
+    left_out = (frozenset() if has_program else OF_PROGRAMS) | (frozenset() if job.manifests else OF_MANIFESTS)
+    return _found(left_out)
+
+
+@cache
+def _found(left_out: frozenset[str]) -> tuple[LintRule, ...]:
     from gpudoctor.lint import rules
 
     defined = instances(LintRule, lambda rule: rule.judge.__module__)
     own = [
         rule
-        for module in pkgutil.iter_modules(rules.__path__, "gpudoctor.lint.rules.")
-        for rule in defined(importlib.import_module(module.name))
+        for module in pkgutil.iter_modules(rules.__path__)
+        if module.name not in left_out
+        for rule in defined(importlib.import_module(f"{rules.__name__}.{module.name}"))
     ]
     return tuple(sorted(find(RULES, defined, lambda rule: [rule.id, rule.code], own), key=lambda rule: rule.code))

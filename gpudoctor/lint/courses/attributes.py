@@ -4,14 +4,13 @@ import ast
 
 from gpudoctor.lint.courses.expressions import Expressions
 from gpudoctor.lint.courses.own_data import OF_WRAPPER
+from gpudoctor.lint.courses.seats import HANDS_LOCAL_RANK
 from gpudoctor.lint.courses.values import Thing, Value, cast, is_nothing, unknown
 from gpudoctor.lint.program_arguments import given_of, option_call
 from gpudoctor.lint.python_code import argument
 
 CLASSES_OF = {"ddp": "DistributedDataParallel", "fsdp": "FullyShardedDataParallel"}
 WRAPPER_CLASSES = frozenset(("DataParallel", *CLASSES_OF.values()))
-HANDS_LOCAL_RANK = ("deepspeed", "torch.distributed.launch")
-"""Launchers that give each process --local_rank=N on its line."""
 
 
 class Attributes(Expressions):

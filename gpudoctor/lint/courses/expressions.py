@@ -14,6 +14,7 @@ from gpudoctor.lint.courses.seats import Seat
 from gpudoctor.lint.courses.values import (
     LARGEST,
     ClassOf,
+    CourseTooLong,
     FollowedFunction,
     Names,
     OpenValue,
@@ -40,10 +41,6 @@ OF_RANKS = lazy_re(r"rank|main|master|process|primary|lead|chief|zero|local|disa
 """Words of conditions that hold on some ranks."""
 MOST_STEPS = 20_000
 SCALARS = (bool, int, float, str)
-
-
-class CourseTooLong(Exception):
-    """The program is not followed to its end."""
 
 
 class Expressions(MarkedValues):

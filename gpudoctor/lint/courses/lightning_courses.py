@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpudoctor.lint.courses.expressions import CourseTooLong
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.seats import Seat
-from gpudoctor.lint.courses.values import FollowedFunction, Names, Thing, key_of, unknown
+from gpudoctor.lint.courses.values import CourseTooLong, FollowedFunction, Names, Thing, key_of, unknown
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes
 from gpudoctor.lint.python_text import last_name

@@ -2,17 +2,19 @@
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.courses.expressions import CourseTooLong
-from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.seats import Seat, seats_of
 from gpudoctor.lint.courses.values import Value, cloned
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.python_code import PythonCode, codes_and_starts
+
+if TYPE_CHECKING:  # what follows a program is imported where there is one
+    from gpudoctor.lint.courses.follow import RankCourse
 
 STRANGE = (
     "lightning",
@@ -33,12 +35,12 @@ class Courses(Struct, frozen=True, eq=False):
 
     code: PythonCode
     launch: LintLaunch | None
-    ranks: tuple[RankCourse, ...]
+    ranks: "tuple[RankCourse, ...]"
     spawn: ast.Call | None = None
     """What has started them, where the program does so itself."""
     count: int | None = None
     """Of these, on a node."""
-    parent: RankCourse | None = None
+    parent: "RankCourse | None" = None
     """The process that has started them."""
 
 
@@ -50,6 +52,8 @@ def courses(job: LintJob) -> tuple[Courses, ...]:
 
 def _found(job: LintJob) -> Iterator[Courses]:
     for code, launches in codes_and_starts(job):
+        from gpudoctor.lint.courses.values import CourseTooLong
+
         by_fabric = "Fabric(" in code.text and "Trainer(" not in code.text
         asks = bool(launches) and code.brings("argparse")
         if (code.brings(*STRANGE) and not by_fabric) or not (
@@ -77,6 +81,8 @@ def _two(alone: Seat) -> tuple[Seat, ...]:
 
 
 def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: tuple[Seat, ...]) -> Iterator[Courses]:
+    from gpudoctor.lint.courses.follow import RankCourse
+
     followed: list[RankCourse] = []
     for seat in seats:
         follower = RankCourse(code, seat)
@@ -114,7 +120,7 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
             yield Courses(code, launch, tuple(children), first, len(together), parent)
 
 
-def _seeds(first: RankCourse) -> dict[int, Value]:
+def _seeds(first: "RankCourse") -> dict[int, Value]:
     return {id(deed.node): deed.value for deed in first.deeds if deed.what == "seed"}
 
 

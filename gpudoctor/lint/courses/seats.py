@@ -13,6 +13,8 @@ from gpudoctor.lint.told_options import world_of
 from gpudoctor.lint.understood import nodes_of
 
 SETS_RANKS = (*look.TORCHRUN, "accelerate", "deepspeed")
+HANDS_LOCAL_RANK = ("deepspeed", "torch.distributed.launch")
+"""Launchers that give each process --local_rank=N on its line."""
 RANKED = (*TORCHRUN, "GROUP_RANK", "NODE_RANK")
 OF_OTHERS = lazy_re(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TORCHELASTIC_)\w+|LSB_\w+|JSM_\w+|"
                    + "|".join(RANKED))  # fmt: skip

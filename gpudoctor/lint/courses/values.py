@@ -12,6 +12,10 @@ Names = dict[str, Value]
 LARGEST = 1 << 40
 
 
+class CourseTooLong(Exception):
+    """The program is not followed to its end."""
+
+
 class OpenValue(Struct, frozen=True):
     """Nobody knows. Two ranks with the same key have the same value, for all that the text tells."""
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.lint import look, spawning
-from gpudoctor.lint.courses.attributes import HANDS_LOCAL_RANK
+from gpudoctor.lint.courses.seats import HANDS_LOCAL_RANK
 from gpudoctor.lint.hand_ranks import HandRank, inits, meetings, rank_told, values_of, world_told
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
