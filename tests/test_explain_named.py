@@ -1,11 +1,14 @@
 """What a fix names: only what the failing line itself names, in that role; and what brings a thing that is not "
 "there."""
 
+import io
+
 import pytest
 
 from gpudoctor.explain.advised import advice
 from gpudoctor.explain.concrete import address, limit, port, read_file, sizes
 from gpudoctor.explain.endings import judged_status_of_windows
+from gpudoctor.explain.explain import explain
 from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.own_fixes import command_fix, device_of, module_fix
 from gpudoctor.explain.own_words import refused_path
@@ -109,3 +112,20 @@ def test_events_and_statuses() -> None:
 def test_prose_is_no_error() -> None:
     assert not is_marked("[Error] The student does not say why the second answer follows from the first one at all.")
     assert is_marked("[ERROR] could not open /data/a.json for the student")
+
+
+def test_of_a_dead_worker_of_ray_its_rank_its_node_and_where_it_wrote_are_told() -> None:
+    log = (
+        "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot "
+        "the problem, check the logs for the dead worker. Worker IP address: 10.4.0.2 Worker port: 77 Worker PID: 2149 "
+        "Worker exit detail: End of file. Some common causes include: (1) the process was killed by the OOM killer, "
+        "consider enabling resource isolation via --enable-resource-isolation.\n"
+        "(TrainController pid=12) [Rank 3 Error Snippet]:\n"
+        "(TrainController pid=12) A worker health check failed.\n"
+        "(TrainController pid=12)   distributed_context=DistributedContext(world_rank=3, world_size=4, local_rank=0, "
+        "local_world_size=1, node_rank=1),\n"
+    )
+    cause = explain((), stdin=io.BytesIO(), texts=(log,)).causes[0]
+    assert (cause.cause, cause.ranks, cause.nodes) == ("rank-died", (3,), ("10.4.0.2",))
+    assert "rank 3" in cause.summary and "session_latest/logs" in cause.fix.text
+    assert "isolation" not in cause.fix.text  # one of Ray's guesses

@@ -24,6 +24,7 @@ from gpudoctor.snapshot.evidence import (
     Frame,
     Group,
     Recorder,
+    Socket,
     from_json,
     to_json,
 )
@@ -359,6 +360,20 @@ def test_every_rank_has_a_row_and_missing_ones_too() -> None:
     assert rows[0].collective == "all_reduce"
     assert rows[0].frame is not None
     assert (rows[0].frame.line, rows[1].pid) == (41, 4001)
+
+
+def test_the_nodes_of_ranks_that_were_not_seen_are_where_their_peers_came_from() -> None:
+    sockets = (
+        Socket(state="LISTEN", local="10.4.0.1", local_port=40001),
+        Socket(state="ESTABLISHED", local="10.4.0.1", local_port=40001, remote="10.4.0.2", remote_port=51000),
+        Socket(state="ESTABLISHED", local="10.4.0.1", local_port=40001, remote="10.4.0.1", remote_port=51002),
+        Socket(
+            state="ESTABLISHED", local="10.4.0.1", local_port=52000, remote="10.9.0.7", remote_port=443
+        ),  # a service
+    )
+    job = a_job(waits(0, sockets=sockets), missing=(1, 2), nodes={"a": {}})
+    assert "`gpudoctor hang --hosts 10.4.0.1,10.4.0.2`" in conclude_job(job).undecided
+    assert "`gpudoctor hang --hosts`" in conclude_job(a_job(waits(0), missing=(1, 2), nodes={"a": {}})).undecided
 
 
 def test_a_rank_without_a_stack_has_the_kernels_word() -> None:

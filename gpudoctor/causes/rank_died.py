@@ -48,6 +48,11 @@ CAUSE = Cause(
             "job more memory, or fewer DataLoader workers. Somebody may also have killed it by hand.",
             (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
         ),
+        "ray": Fix(
+            "Read what that worker wrote last, in /tmp/ray/session_latest/logs on its node (worker-*.err; Ray Train's "
+            "own in train/), and what killed it there.",
+            (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill|segfault'"),),
+        ),
         "by itself": (
             "Look where the program ends itself with that status: sys.exit, os._exit, a shell's exit, "
             "or a library in C that does so."

@@ -41,6 +41,8 @@ LOOSE = frozenset({("program-error", "hydra")})
 """Of a speaker's messages of any content: what one of them says may be known better."""
 GENERAL = frozenset({"", "assertion", "bus"})
 """Variants that tell only what every line of their cause does."""
+OF_A_RANK = frozenset({"rank-died"})
+"""Of which the line that names the rank is told before one that does not."""
 OF_ANOTHER = frozenset({"store-host-exit"})
 """Told by those whom the culprit has left behind."""
 LIVED_ON = 0.4
@@ -132,6 +134,9 @@ def _merged(same: list[Candidate]) -> Candidate:
     if first.variant in GENERAL and told is not first and told.ranks in ((), first.ranks) and _of_one_kind(first, told):
         # one of them tells more of what to do
         first = structs.replace(first, variant=told.variant, values={**told.values, **first.values})
+    if not first.ranks and len(ranks) == 1 and first.cause in OF_A_RANK:
+        named = next(candidate for candidate in alike if candidate.ranks)
+        first = structs.replace(first, summary=named.summary, ranks=named.ranks)
     if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:
         first = structs.replace(first, summary=worded.summary)
     return structs.replace(

@@ -17,6 +17,7 @@ from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.parted import where_they_part
+from gpudoctor.hang.peer_nodes import line_for_all_nodes
 from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, parties, progress_of, serves
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
@@ -258,7 +259,7 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
         )
         if lost := job.evidence.lost:
             return f"{unseen} seen. {', '.join(list(lost)[:4])} could not be asked: {next(iter(lost.values()))}."
-        return f"{unseen} seen: look at their nodes too, with `gpudoctor hang --hosts`."
+        return f"{unseen} seen: look at their nodes too, with `{line_for_all_nodes(job)}`."
     if not any(rank.place.kind != "unknown" for rank in job.ranks):
         seen = "Nothing moves, and no stack could be read, so where the ranks are is not known."
         return f"{seen} {_why_no_stack(job)}"

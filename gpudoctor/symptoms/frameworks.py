@@ -204,18 +204,39 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "ray-worker-died",
-        needle=(
-            "died or was killed while executing a task by an unexpected system error",
+        pattern=(
+            r"died or was killed while executing a task by an unexpected system error"
+            r"(?:[^\n]{1,400}? Worker IP address: (?P<host>[\w.:]{2,60})[^\n]{1,60}? Worker PID: (?P<pid>\d{1,8})\b)?",
             "The actor died unexpectedly before finishing this task",
             "The actor is dead because its worker process has died",
         ),
         cause="rank-died",
+        variant="ray",
         confidence=LIKELY,
-        seen="a worker process of Ray died",
+        seen=("a worker process of Ray (pid {pid} on {host}) died", "a worker process of Ray died"),
         source="Ray's exceptions.py",
-        sample="A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
-        "problem, check the logs for the dead worker.",
+        sample=(
+            "A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+            "problem, check the logs for the dead worker.",
+            "(raylet) A worker died or was killed while executing a task by an unexpected system error. To trouble"
+            "shoot the problem, check the logs for the dead worker. Lease ID: 08 Worker ID: 23fd Node ID: a041 Worker "
+            "IP address: 10.4.0.2 Worker port: 10771 Worker PID: 20149 Worker exit type: SYSTEM_ERROR",
+            "The actor died unexpectedly before finishing this task.",
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",
+        ),
         counter="The actor is alive",
+    ),
+    Symptom(
+        "ray-train-gave-up",
+        pattern=r"\bDistributedContext\(world_rank=(?P<rank>\d{1,6}), world_size=(?P<world_size>\d{1,6}), ",
+        cause="rank-died",
+        variant="ray",
+        confidence=LIKELY,
+        seen="Ray Train gave up rank {rank}: its worker had ended, or did not answer",
+        source="ray.train v2 worker_group.py (Worker info), of a health check that failed or hung",
+        sample="  distributed_context=DistributedContext(world_rank=3, world_size=4, local_rank=0, local_world_size=1, "
+        "node_rank=1),",
+        counter="- (ip=10.4.0.2, pid=4438) world_rank=3, local_rank=0, node_rank=1",
     ),
     Symptom(
         "library-lacks-function",
