@@ -28,6 +28,7 @@ MOST_WORDS = 1024
 
 KINDS = {
     "host": r"[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?",
+    "address": r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*",
     "login": r"(?:[A-Za-z0-9_][\w.-]*\$?@)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)",
     "endpoint": r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]):[0-9]{1,5}",
     "subnet": r"[0-9A-Fa-f:.]+/[0-9]{1,3}",
@@ -44,11 +45,11 @@ KINDS = {
     "pid": r"[1-9][0-9]{0,9}",
     "python": r"(?:/(?:[^/]+/)*)?(?:python|pypy)[0-9.]*[dmtu]*(?:-dbg|-intel64)?(?:\.exe)?",
 }
-"""What a value of each kind looks like, whole. host: a name or address; login: what ssh is told, user@host; endpoint:
-host:port; subnet: an address with the length of its prefix; interface: of the network or of RDMA; name: a
-package with its version, a unit, a module, a check, a SLURM node list; numbers: 0,3-5; pci: a PCI address; package
-and version: of Python; device: as torch names it, "cuda:3"; python: the file of an interpreter, as the only value that
-is ever run."""
+"""What a value of each kind looks like, whole. host: a name or address; address: no name; login: what ssh is told,
+user@host; endpoint: host:port; subnet: an address with the length of its prefix; interface: of the network or of RDMA;
+name: a package with its version, a unit, a module, a check, a SLURM node list; numbers: 0,3-5; pci: a PCI address;
+package and version: of Python; device: as torch names it, "cuda:3"; python: the file of an interpreter, as the only
+value that is ever run."""
 
 SEVERAL = {"words": "", "arguments": "value", "paths": "path", "names": "name", "variables": "variable", "pids": "pid"}
 """Kinds of which one placeholder takes several values, and the kind of each: with one that is not, or none at all,

@@ -32,7 +32,6 @@ class Effect(NamedTuple):
 
 _PACKAGES = Effect(HOST, "changes packages of the machine, for all its users")
 _PIP = Effect("the training environment", "changes packages that other programs of this environment use")
-_CONTAINER = Effect("the container's start", "what runs in the old container ends with it")
 _BOOT = Effect(HOST, "changes how the machine boots; it takes effect with the next restart")
 _SERVICE = Effect(HOST, "changes a service of the machine")
 _RESTARTED = Effect(HOST, "what the service serves is interrupted")
@@ -46,6 +45,7 @@ EFFECTS: tuple[tuple[str, Effect], ...] = (
     ("rmmod ", Effect(HOST, "refused while a program uses a GPU; while it runs no GPU is there")),
     ("kill -CONT ", Effect(SHELL)),
     ("kill ", Effect(SHELL, "ends the process; what it has not saved is lost")),
+    ("chown ", Effect(HOST, "changes who owns these folders")),
     ("chmod ", Effect(HOST, "weakens the machine: every local user may then use the device")),
     ("setfacl ", Effect(HOST, "this user may then use the device")),
     ("--add-source", _ACCEPTS),
@@ -69,6 +69,11 @@ EFFECTS: tuple[tuple[str, Effect], ...] = (
     ("makestep", Effect(HOST, "time jumps for every program that runs")),
     ("systemctl restart", _RESTARTED),
     ("systemctl enable", _SERVICE),
+    ("systemctl start", _SERVICE),
+    ("systemctl disable", Effect(HOST, "stops a service of the machine, also after the next restart")),
+    ("scontrol reconfigure", Effect(HOST, "all nodes of the cluster read their configuration again")),
+    ("mokutil --import", Effect(HOST, "modules signed by that key may then be loaded")),
+    ("sudo sysctl ", Effect(HOST)),
     ("set-ntp", _SERVICE),
     ("sudo ldconfig", Effect(HOST)),
     ("sudo apt", _PACKAGES),
@@ -80,6 +85,9 @@ EFFECTS: tuple[tuple[str, Effect], ...] = (
     ("curl -O", Effect(SHELL)),
     ("sudo nvidia-ctk", Effect(HOST, "changes how containers of this machine start")),
     ("pip install", _PIP),
+    ("conda install", _PIP),
+    ("-m venv", Effect(SHELL)),
+    ("git lfs", Effect(SHELL)),
     ("pip uninstall", _PIP),
     ("usermod ", Effect(HOST, "the group opens more than this device; log in again")),
     (" -mig ", Effect(HOST, "the GPU must be idle; instances on it are lost")),
@@ -93,17 +101,17 @@ EFFECTS: tuple[tuple[str, Effect], ...] = (
     (" mtu ", Effect(HOST, "frames are lost where a switch or a node does not carry it")),
     ("ip link set", Effect(HOST)),
     ("nvidia-cuda-mps-control -d", Effect(SHELL)),
+    ("sudo tee ", Effect(HOST, "changes a setting of the running kernel")),
     ("rm -f ", Effect(SHELL, "removes the files")),
     ("mkdir -p", Effect(SHELL)),
     ("sed -i", _FILE),
     (" >> ", _FILE),
     ("ssh-copy-id", Effect(SHELL, "your key then opens the other machine")),
+    ("ssh-keygen -t", Effect(SHELL)),
     ("ssh-keygen -R", Effect(SHELL, "the machine's next key is believed unseen")),
-    ("docker run --gpus", _CONTAINER),
-    ("docker run --device", _CONTAINER),
-    ("podman run", _CONTAINER),
-    ("apptainer exec", _CONTAINER),
-    ("singularity exec", _CONTAINER),
+    ("docker run --rm", Effect(HOST)),
+    ("podman run --rm", Effect(HOST)),
+    ("docker system prune", Effect(SHELL, "removes stopped containers, unused networks and images without a name")),
     ("srun ", Effect("the job script")),
     ("torchrun ", Effect("the job script")),
     ("ulimit -n ", Effect(SHELL)),

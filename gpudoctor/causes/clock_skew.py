@@ -25,7 +25,7 @@ CAUSE = Cause(
             "lines, on each node, set it at once and show what it is set by.",
             (
                 command("sudo systemctl enable --now chronyd || sudo timedatectl set-ntp true"),
-                command("sudo chronyc makestep"),
+                command("sudo chronyc makestep || sudo systemctl restart systemd-timesyncd"),
                 command("timedatectl"),
             ),
         ),

@@ -64,13 +64,13 @@ CAUSE = Cause(
         "sandbox-address": Fix(
             "The network plugin has no address left for another pod on that node: fewer pods there, a larger subnet or "
             "range of addresses, or a kind of machine with more interfaces; end pods that are done.",
-            (command("kubectl get pods --all-namespaces --field-selector spec.nodeName=NODE"),),
+            (command("kubectl get pods --all-namespaces -o wide --sort-by .spec.nodeName"),),
         ),
         "sandbox-room": Fix("The disk of the node's container runtime is full: make room there.", (command("df -h"),)),
         "sandbox-image": Fix(
             "The node cannot get the sandbox's own image (pause): look at its way to that registry, or name a mirror "
-            "in the runtime's configuration (sandbox_image).",
-            (command("grep sandbox_image /etc/containerd/config.toml"),),
+            "in the runtime's configuration (sandbox_image, of containerd 2 sandbox).",
+            (command("grep -n sandbox /etc/containerd/config.toml"),),
         ),
         "sandbox-cgroup": Fix(
             "Kubelet and container runtime use different drivers of cgroups there: make both systemd (kubelet: "

@@ -19,7 +19,8 @@ CAUSE = Cause(
         (command("gpudoctor devices"), command("nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv")),
     ),
     variants={
-        "too many": "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
+        "too many": "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own (torchrun "
+        "--nproc-per-node={gpus}).",
         "beyond": Fix(
             "A process counts the GPUs that it sees from 0: with CUDA_VISIBLE_DEVICES=2,5 they are cuda:0 and cuda:1, "
             "and cuda:5 is none. Start no more ranks on a node than GPUs are visible (torchrun --nproc-per-node=gpu "

@@ -28,7 +28,7 @@ CAUSE = Cause(
         "no subnet manager": Fix(
             "Start the subnet manager of that fabric (opensm on a node, or the one of the switch); without it the port "
             "never becomes active. Until then leave the port out of NCCL_IB_HCA.",
-            (command("sminfo"), command("sudo systemctl start opensm")),
+            (command("sudo sminfo"), command("sudo systemctl start opensm")),
         ),
         "counts": Fix(
             "Find the node whose port is not ACTIVE, or that hides it from the container.",

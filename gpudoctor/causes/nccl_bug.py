@@ -15,7 +15,13 @@ CAUSE = Cause(
     like=("concurrent-communicators", "p2p-acs-iommu"),
     fix=Fix(
         "Install a newer NCCL beside torch, and report what remains.",
-        (command("pip install --upgrade nvidia-nccl-cu12"),),
+        # the wheels of CUDA 12 and 13 put the same file into the same folder: the other one would break torch
+        (
+            command(
+                "python -m pip install --upgrade "
+                "nvidia-nccl-cu$(python -c 'import torch; print(torch.version.cuda.partition(\".\")[0])')"
+            ),
+        ),
     ),
     confirm=("Run the same job with another NCCL: by pip, or by LD_PRELOAD of its libnccl.so.2."),
     source=("NCCL release notes; nccl#2385, marin#7344"),

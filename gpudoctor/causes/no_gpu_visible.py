@@ -43,7 +43,8 @@ CAUSE = Cause(
     variants={
         **fixes_of("no-device"),
         "toolkit": Fix(
-            "Install nvidia-container-toolkit on the host, and make it known to the container runtime.",
+            "Install nvidia-container-toolkit on the host, from NVIDIA's own package repository (nvidia.github.io/"
+            "libnvidia-container) unless the distribution has it, and make it known to the container runtime.",
             (
                 command("sudo apt-get install --yes nvidia-container-toolkit"),
                 command("sudo nvidia-ctk runtime configure --runtime=docker"),

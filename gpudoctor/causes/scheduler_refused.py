@@ -77,18 +77,18 @@ CAUSE = Cause(
             "The node's kubelet had fewer healthy devices than the scheduler counted: another pod holds them still, a "
             "GPU there failed, or the device plugin started anew. Delete the pod so that it is placed again, and keep "
             "that node out (kubectl cordon) until its devices are whole.",
-            (command("kubectl describe node NODE | grep -A 12 -E 'Capacity|Allocatable'"), command("nvidia-smi -L")),
+            (command("kubectl describe nodes | grep -A 12 -E '^Name:|Capacity|Allocatable'"), command("nvidia-smi -L")),
         ),
         "admission-room": Fix(
             "When the pod came, the node had less left than the scheduler had counted: another pod was faster, or one "
             "without the scheduler runs there. Delete the pod so that it is placed again.",
-            (command("kubectl describe node NODE | grep -A 12 -E 'Allocated resources'"),),
+            (command("kubectl describe nodes | grep -A 12 -E '^Name:|Allocated resources'"),),
         ),
         "admission-place": Fix(
             "The node's topology manager found no place where processors, devices and memory lie together as its "
             "policy wants: ask for what one NUMA node holds, delete the pod so that it is placed again, or relax the "
             "kubelet's topologyManagerPolicy.",
-            (command("kubectl describe node NODE | grep -A 12 -E 'Allocated resources'"),),
+            (command("kubectl describe nodes | grep -A 12 -E '^Name:|Allocated resources'"),),
         ),
         "admission-plugin": Fix(
             "The node's device plugin went away or gave no answer while the pod was given its devices: see whether its "

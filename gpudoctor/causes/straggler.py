@@ -61,7 +61,7 @@ CAUSE = Cause(
         "network": Fix(
             "Look at that node's network: the cable and the port at the switch, the speed that was negotiated, errors "
             "and drops of the interface; leave the node out until it is as fast as the others.",
-            (command("gpudoctor check network"), command("ethtool -S eth0"), command("ip -s link")),
+            (command("gpudoctor check network"), command("grep -s . /sys/class/net/*/speed"), command("ip -s link")),
         ),
         "host-code": Fix(
             "Look at what that rank does at this line in every step and the others do not: do it less often, in a "

@@ -90,7 +90,7 @@ CAUSE = Cause(
         "nccl-first": Fix(
             "torch asks NCCL for {symbol}, and an older NCCL is found before its own: take that one's folder out of "
             "LD_LIBRARY_PATH and LD_PRELOAD, or install torch's own again (python -m pip install --upgrade "
-            "nvidia-nccl-cu12, in the release that torch requires).",
+            "nvidia-nccl-cu12, of CUDA 13 -cu13, in the release that torch requires).",
             (command("unset LD_LIBRARY_PATH LD_PRELOAD"), command("python -m pip list | grep -i nccl")),
         ),
         "lacks": (

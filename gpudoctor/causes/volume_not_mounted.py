@@ -41,8 +41,8 @@ CAUSE = Cause(
         ),
         "unreached": Fix(
             "The file server does not answer from that node: its name must resolve there, and the way be open (a "
-            "security group or firewall that lets NFS's port 2049 pass, a mount target in the node's subnet).",
-            (command("nc -vz SERVER 2049"),),
+            "security group or firewall that lets NFS's port 2049 pass, a mount target in the node's subnet): from "
+            "that node, nc -vz with the server's name and 2049 tries it.",
         ),
         "no-export": Fix("The file server has no such folder or export: compare the path, or make it there."),
         "csi": Fix(

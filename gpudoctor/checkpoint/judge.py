@@ -223,7 +223,7 @@ def _empty(root: Any, chosen: StateDict) -> CheckpointFinding | None:
         else "The weights are elsewhere; ZeRO-3 and FSDP save such files when a rank saves its model alone.",
         fix=Fix(
             "Run DeepSpeed's own zero_to_fp32.py in the checkpoint's folder.",
-            (command("python zero_to_fp32.py . OUT"),),
+            (command("python zero_to_fp32.py . fp32"),),
         )
         if is_zero
         else Fix("Save the gathered model."),

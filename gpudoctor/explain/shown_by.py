@@ -222,8 +222,9 @@ SHOWN: tuple[Telling, ...] = (
         ("disk-full",),
         (r"\bfiles\s+quota\s+limit\s+grace", r"^\s*(?P<mount>/\S+)(?:\s+\S+){4}\s+(?P<files>\d+)\*\s"),
         "The number of files on {mount} is over its quota ({files}), and not their size: remove or pack small ones "
-        "(caches, environments, data sets of single files), or ask for more inodes.",
-        (command("lfs quota -hu $USER /"), command("df -i")),
+        "(caches, environments, data sets of single files), or ask for more inodes. On Lustre `lfs quota -hu $USER "
+        "{mount}` shows what is left.",
+        (command("df -i"),),
     ),
     Telling(
         ("duplicate-gpu",),

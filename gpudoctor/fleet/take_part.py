@@ -147,7 +147,7 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
 
 def _way(address: str) -> str:
     """How to look at the way there, in parentheses; empty where the address is none."""
-    line = command("ip route get {:host}", address)
+    line = command("ip route get {:address}", address)
     return f" ({line})" if line else ""
 
 

@@ -104,7 +104,7 @@ class NetworkClaims(Answers):
     def routes(self) -> Verified:
         claim = f"The other nodes' routes to {self.at} lead through a real network"
         unread = self.without_snapshot(self.workers)
-        look = command("ip route get {:host}", self.plan.master_address)
+        look = command("ip route get {:address}", self.plan.master_address)
         inside: dict[str, str] = {}
         for name in self.workers:
             if name in unread:

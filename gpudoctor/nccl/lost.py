@@ -155,7 +155,7 @@ ADVICE: dict[LostKind, LossAdvice] = {
         "Its ranks end by themselves as their agent does. The other nodes' ranks were ended.",
         "The node went down, or its network or the agent did. Look whether it still runs, and what its kernel log says "
         "of that time (out of memory, a link that went down).",
-        (_there(command("uptime; dmesg | tail -n 20")),),
+        (_there(command("uptime; sudo dmesg | tail -n 20")),),
     ),
     "joined too late": LossAdvice(
         "{missing} of {count} nodes did not join in time; {here} did",

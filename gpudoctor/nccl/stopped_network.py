@@ -119,7 +119,7 @@ def _unreachable(target: str, attempts: list[Attempt], run: RunResult) -> Findin
         else "Nothing answers there: a firewall drops what is sent, no route leads there, or that machine is down. "
     )
     some = [rank for rank in story.ranks(run) if rank.state.rank in {attempt.rank for attempt in attempts}]
-    commands = [story.on(first.node, command("ip route get {:host}", first.address), run)]
+    commands = [story.on(first.node, command("ip route get {:address}", first.address), run)]
     if target in run.nodes:
         commands.append(story.on(target, RULES_OF_FILTERS, run))
     # torchrun connects to the store and to nothing else; ranks that have met there, to each other.
@@ -155,7 +155,6 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
     if who:
         summary += f"; the hostname of {who} resolves to a loopback address there"
     on = advertisers[0] if advertisers else first.node
-    interface = _interface(snapshots, on) if advertisers else command("gpudoctor nccl-test --interface eth0")
     return story.blamed(
         "master-addr-loopback",
         summary,
@@ -164,13 +163,13 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
         sorted({attempt.rank for attempt in attempts if attempt.rank is not None}),
         meaning="A process told the others to find it at an address that every machine takes for its own. gloo "
         "takes the address that its own hostname resolves to; some distributions map that to 127.0.1.1.",
-        commands=[story.on(on, command('getent ahosts "$(hostname)"'), run), interface],
+        commands=[story.on(on, command('getent ahosts "$(hostname)"'), run), _interface(snapshots.get(on))],
         evidence=evidence,
     )
 
 
-def _interface(snapshots: Mapping[str, Snapshot], node: str) -> Command:
-    interfaces = snapshots[node].network.interfaces.value_or(())
+def _interface(machine: Snapshot | None) -> Command:
+    interfaces = machine.network.interfaces.value_or(()) if machine is not None else ()
     usable = [
         interface.name
         for interface in interfaces
@@ -207,7 +206,13 @@ def _reach(nodes_told: list[NodeRanks], run: RunResult) -> tuple[Command, ...]:
     for end in nodes_told:
         if match := _ADDRESS.search(end.error):
             address = match["a"] or match["b"] or match["c"]
-            return (story.on(end.node, command("ip route get {:host}", address), run),)
+            return (
+                story.on(
+                    end.node,
+                    command("ip route get {:address}", address) or command("getent ahosts {:host}", address),
+                    run,
+                ),
+            )
     return ()
 
 

@@ -134,7 +134,7 @@ REMEDIES = (
             "files below "
             "/var/lib/cni/networks), or its plugin is not there; have it repaired, and take another node meanwhile."
         ),
-        commands=(command("kubectl get pods --all-namespaces --field-selector spec.nodeName=NODE"),),
+        commands=(command("kubectl get pods --all-namespaces -o wide --sort-by .spec.nodeName"),),
         kind="config",
         blame="node",
         restart="elsewhere",
@@ -269,7 +269,7 @@ REMEDIES = (
             "name (a busy disk: large images, many pods at once): it may come right by itself; else restart containerd "
             "there, or place the pod elsewhere, and give such nodes faster disks."
         ),
-        commands=(command("kubectl get pods --all-namespaces --field-selector spec.nodeName=NODE"),),
+        commands=(command("kubectl get pods --all-namespaces -o wide --sort-by .spec.nodeName"),),
         kind="scheduler",
         blame="node",
         restart="elsewhere",

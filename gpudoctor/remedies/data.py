@@ -178,7 +178,7 @@ REMEDIES = (
             "one, or memory or /dev/shm is full: raise the number on the node, keep no batches in lists, and take "
             "fewer workers or a smaller prefetch_factor."
         ),
-        commands=(command("sudo sysctl -w vm.max_map_count=262144"), command("df -h /dev/shm")),
+        commands=(command("sudo sysctl -w vm.max_map_count=1048576"), command("df -h /dev/shm")),
         kind="shared-memory",
         source="torch aten MapAllocator.cpp; the kernel's mm/mmap.c (sysctl_max_map_count)",
         sample="RuntimeError: unable to mmap 4096 bytes from file </torch_71_2>: Cannot allocate memory (12)",

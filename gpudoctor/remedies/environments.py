@@ -104,7 +104,9 @@ REMEDIES = (
             "horovod, behind torch. Its last release is of 2023; torch's DistributedDataParallel under torchrun does "
             "the same."
         ),
-        commands=(command("env HOROVOD_WITH_PYTORCH=1 python -m pip install --no-cache-dir horovod"),),
+        commands=(
+            command("env HOROVOD_WITH_PYTORCH=1 python -m pip install --no-cache-dir --no-build-isolation horovod"),
+        ),
         kind="import",
         source="Horovod's documentation, Installing; PyPI: horovod 0.28.1 of June 2023",
         sample="ModuleNotFoundError: No module named 'horovod'",

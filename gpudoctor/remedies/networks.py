@@ -94,7 +94,7 @@ REMEDIES = (
         lines=True,
         fix="InfiniBand needs one subnet manager that answers (opensm or the switch's): start it, and look at "
         "sminfo and the links.",
-        commands=(command("sminfo; ibstat"),),
+        commands=(command("sudo sminfo; ibstat"),),
         kind="rdma",
         blame="fabric",
         restart="not decided",
@@ -112,7 +112,7 @@ REMEDIES = (
             "in the job itself); with many processes a node take transports that need fewer (UCX_TLS=dc_x,self,sm, or "
             "ud), or fewer processes; where other nodes do it, compare the card's firmware."
         ),
-        commands=(command("ulimit -l; ibv_devinfo | grep -E 'fw_ver|max_qp'"),),
+        commands=(command("ulimit -l; ibv_devinfo -v | grep -E 'hca_id|fw_ver|max_qp:'"),),
         kind="rdma",
         source="ucx src/uct/ib (ib_mlx5_dv.c, ib_iface.c); verbs",
         sample="ib_mlx5_dv.c:161  UCX  ERROR   mlx5dv_devx_obj_create(QP) failed, syndrome 0: Cannot allocate memory",

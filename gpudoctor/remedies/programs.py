@@ -160,7 +160,7 @@ REMEDIES = (
             "What imports it was written for pydantic 1: python -m pip install 'pydantic<2', or a newer release of the "
             "package whose file the traceback names, which was made for pydantic 2."
         ),
-        commands=(command("python -m pip install pydantic==1.10.*"),),
+        commands=(command("python -m pip install 'pydantic<2'"),),
         kind="dependency-mismatch",
         source="pydantic 2 _migration.py, deprecated/class_validators.py, _internal/_model_construction.py",
         sample="pydantic.errors.PydanticImportError: `BaseSettings` has been moved to the `pydantic-settings` package.",

@@ -8,8 +8,9 @@ REMEDIES = (
         "numpy-removed",
         words=r"`np\.(?P<name>\w{1,30})` was removed in the NumPy 2\.0 release",
         fix=(
-            "What uses np.{name} was written for NumPy 1: install that (pip install numpy==1.26.4), or a newer release "
-            "of the package whose file the last frame names; in the program's own code write what the message proposes."
+            "What uses np.{name} was written for NumPy 1: install that (numpy==1.26.4, for Python up to 3.12), or a "
+            "newer release of the package whose file the last frame names; in the program's own code write what the "
+            "message proposes."
         ),
         commands=(command("python -m pip install numpy==1.26.4"),),
         kind="dependency-mismatch",
@@ -21,8 +22,8 @@ REMEDIES = (
         "numpy-alias",
         words=r"module 'numpy' has no attribute '(?P<name>float|int|bool|object|str|complex|long|unicode)'",
         fix=(
-            "np.{name} was an alias that NumPy 1.24 removed: install an older one (pip install numpy==1.23.5), or a "
-            "newer release of the package that uses it; in the program's own code write the plain {name}."
+            "np.{name} was an alias that NumPy 1.24 removed: install an older one (numpy==1.23.5, for Python up to "
+            "3.11), or a newer release of the package that uses it; in the program's own code write the plain {name}."
         ),
         commands=(command("python -m pip install numpy==1.23.5"),),
         kind="dependency-mismatch",

@@ -222,7 +222,7 @@ REMEDIES = (
         lines=True,
         fix="No disk is full: the kernel's limit of files that one user may watch is reached. Raise it on the node, or "
         "watch fewer folders (let data, caches and checkpoints out).",
-        commands=(command("sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
+        commands=(command("sudo sysctl fs.inotify.max_user_watches=1048576 fs.inotify.max_user_instances=8192"),),
         kind="limits",
         source="inotify_add_watch(2), ENOSPC; watchdog observers/inotify_c.py (_raise_error)",
         sample="OSError: [Errno 28] inotify watch limit reached",

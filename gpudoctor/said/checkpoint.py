@@ -57,7 +57,7 @@ CHECKPOINT: dict[str, Meaning] = {
         "Most tensors of the file have no elements.",
         "The weights are elsewhere: DeepSpeed's ZeRO-3 and FSDP save such files when a rank saves its model alone.",
         "Of ZeRO-3, run DeepSpeed's own script in the checkpoint's folder; of FSDP, save the gathered model.",
-        command("python zero_to_fp32.py . OUT"),
+        command("python zero_to_fp32.py . fp32"),
     ),
     "values-not-finite": _said(
         "Weights of the file are NaN or infinite.",

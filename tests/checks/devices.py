@@ -237,7 +237,7 @@ CASES = {
         skipped("training.torch", "cuda.visible"),
     ],
     "nvidia-visible-devices-void": [
-        error(VOID, 'NVIDIA_VISIBLE_DEVICES is "void"', runs="docker run --gpus all ..."),
+        error(VOID, 'NVIDIA_VISIBLE_DEVICES is "void"'),
         error(but(VOID, "host.container", "kubernetes"), runs="kubectl describe nodes | grep nvidia.com/gpu"),
         # CDI sets it beside the GPUs it passes in
         silent(but(VOID, "nvidia.gpus", h100_node().nvidia.gpus)),
@@ -267,7 +267,7 @@ CASES = {
             under(h100_node(4), LOCAL_WORLD_SIZE="8"),
             "LOCAL_WORLD_SIZE is 8",
             "4 GPUs visible",
-            runs="torchrun --nproc-per-node=4 ...",
+            runs="gpudoctor devices",
         ),
         error(under(h100_node(), LOCAL_WORLD_SIZE="2", LOCAL_RANK="1", **{VISIBLE: "0"})),
         silent(under(h100_node(), LOCAL_WORLD_SIZE="8")),
@@ -327,7 +327,7 @@ CASES = {
             "/dev/nvidia1 of GPU 1",
             runs="sudo nvidia-modprobe -c 1",
         ),
-        error(inside(nodes()), runs="docker run --gpus all ...", times=2),
+        error(inside(nodes()), times=2),
         silent(but(nodes(), "host.virtualization", "wsl2")),
         skipped(but(t4_node(), "accelerators.device_nodes", unread("/dev"))),
     ],

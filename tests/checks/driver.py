@@ -229,7 +229,7 @@ CASES = {
             nodes(t4_node(), 0o600, only="nvidia1"), "/dev/nvidia1", "mode 0600", runs="sudo chmod 0666 /dev/nvidia1"
         ),
         error(in_container(init(t4_node(), 4)), "NVML error 4"),
-        error(withheld(t4_node(), ""), "mode 0666", runs="docker run --gpus all ..."),
+        error(withheld(t4_node(), ""), "mode 0666"),
         # a job's device cgroup leaves it the other GPU
         silent(withheld(t4_node(), "nvidia1")),
         skipped(but(t4_node(), NODES, unread())),
@@ -277,11 +277,15 @@ CASES = {
         skipped(unanswered(h100_node(), OUR_FAULT, "failed")),
     ],
     "nvml-library-missing-in-container": [
-        error(in_container(init(t4_node(), 12)), "/dev/nvidiactl is there", "docker", runs="docker run --gpus all ..."),
-        warning(in_container(but(init(t4_node(), 12), NODES, ()), "singularity"), runs="singularity exec --nv ..."),
+        error(
+            in_container(init(t4_node(), 12)),
+            "/dev/nvidiactl is there",
+            "docker",
+            runs="docker run --rm --gpus all ubuntu nvidia-smi",
+        ),
+        warning(in_container(but(init(t4_node(), 12), NODES, ()), "singularity")),
         error(
             with_environment(in_container(init(t4_node(), 12)), NVIDIA_DRIVER_CAPABILITIES="compute"),
-            runs="docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",
         ),
         silent(in_container(without_hardware(init(t4_node(), 12)))),
         silent(init(t4_node(), 12)),
@@ -354,7 +358,6 @@ CASES = {
         ),
         error(
             in_container(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found"))),
-            runs="docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ...",
         ),
         silent(but(but(t4_node(), VISIBLE, absent("libcuda.so.1", "libcuda.so.1 not found")), "nvidia.gpus", ())),
         skipped(but(t4_node(), VISIBLE, unread())),
@@ -382,7 +385,7 @@ CASES = {
         skipped(but(h100_node(), MANAGER, unread())),
     ],
     "gpu-silent-on-pci": [
-        error(silenced(h100_node(), 3), "does not answer", "rev ff", runs="lspci -vv -s 0000:4b:00.0"),
+        error(silenced(h100_node(), 3), "does not answer", "rev ff", runs="sudo lspci -vv -s 0000:4b:00.0"),
         error(silenced(t4_node(), 0), "does not answer"),
         warning(
             but(t4_node(), PCI, (PciDevice(**LAPTOP, model="GeForce GT 540M", is_silent=True),)),

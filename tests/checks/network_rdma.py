@@ -176,7 +176,6 @@ OPEN_CASES = {
             IN_CONTAINER,
             "8 RDMA ports are ACTIVE",
             "container",
-            runs="docker run --gpus all --device /dev/infiniband --ulimit memlock=-1 ...",
         ),
         warning(CLOSED, "uverbs0", "mode 0600"),
         warning(

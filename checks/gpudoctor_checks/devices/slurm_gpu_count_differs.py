@@ -39,9 +39,9 @@ def slurm_gpu_count_differs(machine: Snapshot) -> Problems:
     else:
         meaning = "The job can take GPUs that belong to other jobs on this node."
         fix = Fix(
-            f"Start the program with srun, which sets {VARIABLE}; an administrator can set ConstrainDevices=yes in "
-            "cgroup.conf.",
-            commands=(command("srun --gpus={:number} ...", given), command("scontrol show config | grep -i cgroup")),
+            f"Start the program with srun --gpus={given}, which sets {VARIABLE}; an administrator can set "
+            "ConstrainDevices=yes in cgroup.conf.",
+            commands=(command("scontrol show config | grep -i cgroup"),),
         )
     yield Problem(
         severity="error" if visible < given else "warning",

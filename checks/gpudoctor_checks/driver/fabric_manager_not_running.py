@@ -33,6 +33,6 @@ def fabric_manager_not_running(machine: Snapshot) -> Problems:
         fix=Fix.of(
             f"Start it; where it is not installed, install the version of the driver{package}.",
             command("sudo systemctl enable --now nvidia-fabricmanager"),
-            command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+            command("sudo journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
         ),
     )

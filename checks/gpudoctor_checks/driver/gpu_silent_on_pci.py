@@ -33,7 +33,7 @@ def gpu_silent_on_pci(machine: Snapshot) -> Problems:
             *by_hand(
                 machine,
                 "When it happens again, have the card, its power and its riser looked at.",
-                *(command("lspci -vv -s {:pci}", device.bus_id) for device in silent[:4]),
+                *(command("sudo lspci -vv -s {:pci}", device.bus_id) for device in silent[:4]),
                 command("sudo dmesg -T | grep -iE 'xid|fallen off the bus|pcie'"),
                 first="Drain the machine and power-cycle it (off and on, not a reboot).",
             )

@@ -11,23 +11,22 @@ from gpudoctor.knowledge.wording import counted
 
 START = {
     "docker": Fix(
-        "Start the container with the GPUs; the host needs nvidia-container-toolkit.",
-        commands=(command("docker run --gpus all ..."), command("docker run --rm --gpus all ubuntu nvidia-smi")),
+        "Start the container with the GPUs (docker run --gpus all); the host needs nvidia-container-toolkit. The line, "
+        "on the host, shows whether that works.",
+        commands=(command("docker run --rm --gpus all ubuntu nvidia-smi"),),
     ),
     "podman": Fix.of(
-        "Start the container with the GPUs through CDI; the first line, on the host, describes them.",
+        "Start the container with the GPUs through CDI (podman run --device nvidia.com/gpu=all); the lines, on the "
+        "host, describe them and show whether that works.",
         command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
-        command("podman run --device nvidia.com/gpu=all ..."),
+        command("podman run --rm --device nvidia.com/gpu=all docker.io/library/ubuntu nvidia-smi"),
     ),
     "kubernetes": Fix(
         "Ask for GPUs in the pod's spec (resources: limits: nvidia.com/gpu: 1); the node needs NVIDIA's device "
         "plugin and, unless it is the default, runtimeClassName: nvidia.",
         commands=(command("kubectl describe nodes | grep -A 8 Allocatable"),),
     ),
-    "singularity": Fix(
-        "Start the container with --nv.",
-        commands=(command("singularity exec --nv ..."), command("apptainer exec --nv ...")),
-    ),
+    "singularity": Fix("Start the container with --nv, which stands before the image (apptainer exec --nv IMAGE)."),
     "enroot": Fix.of(
         "Start the container with the GPUs made visible.",
         command("export NVIDIA_VISIBLE_DEVICES=all"),
@@ -35,8 +34,8 @@ START = {
     ),
 }
 UTILITY = Fix(
-    "NVIDIA_DRIVER_CAPABILITIES leaves the management library out; start the container with utility among them.",
-    commands=(command("docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."),),
+    "NVIDIA_DRIVER_CAPABILITIES leaves the management library out; start the container with utility among them "
+    "(docker: -e NVIDIA_DRIVER_CAPABILITIES=compute,utility).",
 )
 
 

@@ -51,7 +51,7 @@ def fabric_not_ready(machine: Snapshot) -> Problems:
                 "Start the fabric manager, which must be of exactly the driver's version; right after boot, wait a "
                 "minute.",
                 command("sudo systemctl enable --now nvidia-fabricmanager"),
-                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+                command("sudo journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
                 command("nvidia-smi -q -i {:number} | grep -A 4 Fabric", same[0].index),
             ),
         )
@@ -72,6 +72,6 @@ def _unhealthy(gpu: Gpu, health: int, is_unhealthy: bool) -> Problems:
             fix=Fix.of(
                 "Look at the GPU's links and at the fabric manager's log; a reset of the GPUs trains the links again.",
                 command("nvidia-smi nvlink -i {:number} -s", gpu.index),
-                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+                command("sudo journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
             ),
         )

@@ -81,7 +81,7 @@ def _all_down(judged: list[Gpu], machine: Snapshot) -> Problems:
         fix=Fix.of(
             "Start the fabric manager, which must be of exactly the driver's version, and read its log.",
             command("sudo systemctl enable --now nvidia-fabricmanager"),
-            command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+            command("sudo journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
             command("nvidia-smi nvlink -s"),
         ),
     )

@@ -29,6 +29,6 @@ def master_unreachable(machine: Snapshot) -> Problems:
             "at once); or the head node is off, or MASTER_ADDR is on a network that this machine does not share."
             if silent
             else "Use an address of the head node on a network that this machine shares, or repair the route.",
-            commands=(command("ip route get {:host}", address), command("ping -c 2 -W 1 {:host}", address)),
+            commands=(command("ip route get {:address}", address), command("ping -c 2 -W 1 {:host}", address)),
         ),
     )

@@ -83,10 +83,9 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
         why = (
             f"{counted(ranks, 'rank')} on {counted(gpus, 'GPU')}" if too_many else "CUDA_VISIBLE_DEVICES names it alone"
         )
-        line = command("torchrun --nproc-per-node={:number}", gpus)
         fix = known.remedy("", command("unset CUDA_VISIBLE_DEVICES"))
         if too_many:
-            fix = known.remedy("too many", line, gpus=gpus, host=node.host)
+            fix = known.remedy("too many", gpus=gpus, host=node.host)
         yield blame(
             "duplicate-gpu",
             sure,

@@ -101,7 +101,7 @@ ERRORS = {
             "Start the fabric manager of exactly the driver's version; on a machine without NVSwitch, reboot.",
             (
                 command("sudo systemctl enable --now nvidia-fabricmanager"),
-                command("journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
+                command("sudo journalctl -u nvidia-fabricmanager -n 50 --no-pager"),
             ),
         ),
         CudaError(
