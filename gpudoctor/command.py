@@ -87,6 +87,11 @@ def joined(*lines: Command, by: str = " && ") -> Command:
     return Command(by.join(lines)) if all(lines) else NONE
 
 
+def over_ssh(to: Command, line: Command) -> Command:
+    """`line` on another machine, of which ssh is told by `to`; sudo asks for a password on a terminal only."""
+    return command("ssh -t {:line} {:remote}" if "sudo " in line else "ssh {:line} {:remote}", to, line)
+
+
 def is_sayable(text: str) -> bool:
     """Whether `text` shows as itself within one line: no control, no direction mark, no half of a character."""
     return len(text) <= MOST_CHARACTERS and text.isprintable()
@@ -148,5 +153,6 @@ __all__ = [
     "is_a",
     "is_sayable",
     "joined",
+    "over_ssh",
     "word",
 ]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from gpudoctor.check import Fix
-from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, word
+from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, over_ssh, word
 from tests import sources
 
 ROOT = Path(__file__).parent.parent
@@ -92,6 +92,13 @@ def test_what_stands_in_a_command_as_a_command_was_made_as_one() -> None:
             for kind, value in zip(kinds, call.args[1:], strict=False):
                 if kind in ("remote", "line"):
                     assert isinstance(value, (ast.Name, ast.Call)), where
+
+
+def test_sudo_gets_a_terminal_to_ask_for_a_password_on() -> None:
+    node = command("{:login}", "me@n1")
+    assert over_ssh(node, command("sudo dmesg | tail")) == "ssh -t me@n1 'sudo dmesg | tail'"
+    assert over_ssh(node, command("uptime")) == "ssh me@n1 uptime"
+    assert over_ssh(NONE, command("uptime")) == over_ssh(node, NONE) == NONE
 
 
 def test_only_this_module_makes_commands() -> None:

@@ -236,7 +236,7 @@ def test_an_mtu_that_differs() -> None:
     found = one(judged(cluster(n02=lambda machine: changed_interface(machine, "eth0", mtu=9000))))
     assert (found.id, found.nodes) == ("mtu-mismatch", ("n02",))
     assert found.problem.summary == "eth0 of n02 has MTU 9000, eth0 of n[01,03] has MTU 1500"
-    assert "ssh n02 'sudo ip link set eth0 mtu 1500'" in found.problem.fix.commands
+    assert "ssh -t n02 'sudo ip link set eth0 mtu 1500'" in found.problem.fix.commands
 
 
 def test_gloo_at_the_loopback_address() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
-from gpudoctor.command import Command, command
+from gpudoctor.command import Command, command, over_ssh
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, ProgramLine, Seen
@@ -208,7 +208,7 @@ def ended_words(status: int) -> str:
 def on_host(job: HangJob, rank: Rank, line: Command) -> Command:
     """A line to paste, for the host where the rank is."""
     several = len({node.host for node in job.nodes}) > 1
-    return command("ssh {:host} {:remote}", rank.node.host, line) if several else line
+    return over_ssh(command("{:host}", rank.node.host), line) if several else line
 
 
 def still_in(stays: Sequence[Rank], left: Sequence[Rank], loop: Enclosing | None) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpudoctor import __version__
 from gpudoctor.check import Fix, Problem
-from gpudoctor.command import Command, command
+from gpudoctor.command import Command, command, over_ssh
 from gpudoctor.fleet.fleet import LOST_IDS, Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.names import folded
 from gpudoctor.nccl.finding import Finding, finding
@@ -30,7 +30,7 @@ class LossAdvice(NamedTuple):
 
 
 def _there(line: Command) -> Line:
-    return lambda node: command("ssh {:line} {:remote}", ssh_words(node), line)
+    return lambda node: over_ssh(ssh_words(node), line)
 
 
 def _by_srun(line: Command) -> Line:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from gpudoctor.command import Command, command
+from gpudoctor.command import Command, command, over_ssh
 from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
 
@@ -33,7 +33,7 @@ class Nodes(Struct, frozen=True):
     def on(self, node: str, line: Command) -> Command:
         """A line to paste here that runs `line` on a node; the line alone where nothing leads there."""
         if self.how == "ssh":
-            return command("ssh {:line} {:remote}", ssh_words(self.ways.get(node, Node(node))), line)
+            return over_ssh(ssh_words(self.ways.get(node, Node(node))), line)
         if self.how == "srun":
             return command("srun --nodelist={:name} --nodes=1 --ntasks=1 sh -c {:remote}", node, line)
         return line
