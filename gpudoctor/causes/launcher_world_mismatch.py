@@ -72,6 +72,19 @@ CAUSE = Cause(
             "Let steps that run beside each other share (--overlap), or divide the resources between them (--exact)."
         ),
         "tasks": "Give srun no more nodes than tasks, and no more tasks than the job has room for.",
+        "mpi-daemon-library": Fix(
+            "ssh starts {program} there without this shell's LD_LIBRARY_PATH (-x hands it to the ranks only). Where "
+            "{library} lies in the lib folder of the MPI itself, start with --prefix FOLDER (the one that holds "
+            "bin/{program}; mpirun by its whole path does the same); else put its folder into LD_LIBRARY_PATH at the "
+            "top of ~/.bashrc there, or into /etc/ld.so.conf.d and run ldconfig.",
+            (command('dirname "$(dirname "$(command -v mpirun)")"'),),
+        ),
+        "mpi-daemon-path": Fix(
+            "ssh starts {program} there without this shell's PATH: start mpirun with --prefix FOLDER (the one that "
+            "holds bin/{program}, at the same path on all nodes; mpirun by its whole path does the same), or put that "
+            "bin into PATH at the top of ~/.bashrc there, before it returns for shells that are not interactive.",
+            (command('dirname "$(dirname "$(command -v mpirun)")"'),),
+        ),
         "mpi-daemons": (
             "See that ssh to every host works without a password, and that mpirun and the program lie at the same "
             "path on all of them (--prefix)."

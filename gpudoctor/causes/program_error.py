@@ -5,7 +5,6 @@ from gpudoctor.remedies import OWN
 OF_ENVIRONMENT: tuple[Class, ...] = (
     *("file-missing", "permission", "dependency-mismatch", "limits", "name-resolution", "port", "quota"),
 )
-
 MOUNTED = (
     " [docker: a container has only what -v HOST:CONTAINER mounts; Kubernetes: a pod has only what its volumeMounts "
     "bring; pyxis: the container has only what --container-mounts=HOST:CONTAINER mounts; apptainer: the container has "
@@ -40,6 +39,7 @@ CAUSE = Cause(
         ),
         "processors": Judged("limits", "user", "after a fix"),
         **dict.fromkeys(("options", "no-variable", "manifest", "hydra"), Judged("config", "user", "after a fix")),
+        "no-launcher": Judged("launcher", "user", "after a fix"),
         **dict.fromkeys(
             ("torch-below-transformers", "no-accelerate-for-transformers", "name-in-package"),
             Judged("dependency-mismatch", "environment", "after a fix"),
@@ -47,9 +47,7 @@ CAUSE = Cause(
         "longer-than-positions": Judged("data", "program", "after a fix"),
         "threads": Judged("limits", "environment", "after a fix"),
         "data-parallel": Judged("device-ordinal", "program", "after a fix"),
-        "folder-missing": Judged("file-missing", "user", "after a fix"),
-        "chdir": Judged("file-missing", "user", "after a fix"),
-        "no-script": Judged("file-missing", "user", "after a fix"),
+        **dict.fromkeys(("folder-missing", "chdir", "no-script"), Judged("file-missing", "user", "after a fix")),
         "script": Judged("config", "user", "after a fix"),
         "option-run": Judged("argument", "user", "after a fix"),
         **{remedy.id: remedy.judged for remedy in OWN if remedy.judged},
@@ -121,8 +119,7 @@ CAUSE = Cause(
         "path": ("{path} is not there, as the node of {who} sees it{place}: {how}{where}.{told}"),
         "is-folder": (
             "{path} is a folder{place}, and a file is wanted: name the file in it (ls), or hand the folder to what "
-            "reads "
-            "folders."
+            "reads folders."
         ),
         "no-folder": (
             "A part of {path} is a file{place}, and a folder is wanted: unpack it where it is an archive, name another "
@@ -151,8 +148,7 @@ CAUSE = Cause(
         "device-node": (
             "{path} is made by {device} and cannot be put there{place}: load that driver on the node, and hand the "
             "device to the container (docker: --device={path}; apptainer: --bind {path}; Kubernetes: the device "
-            "plugin's resource); or take the mount or option "
-            "that asks for it away, where the node has no such device."
+            "plugin's resource); or take the mount or option that asks for it away, where the node has no such device."
         ),
         "elsewhere": (
             "{path} is not this user's to write there{place}: a folder of another user or of root, or one that does "
@@ -262,7 +258,11 @@ CAUSE = Cause(
         ),
         "no-variable": (
             "The environment variable {name} is not set where it is read{place}: export it in the job's script, behind "
-            "what a launcher or container leaves out{sets}."
+            "what a launcher or container leaves out."
+        ),
+        "no-launcher": (
+            "A launcher sets {name}, and the program was started without one: start it by torchrun "
+            "--nproc-per-node=GPUS SCRIPT, or leave out the option that asks for several processes."
         ),
         "manifest": "Correct the file where it is refused: {what}.",
         "hydra": (

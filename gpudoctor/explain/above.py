@@ -19,6 +19,7 @@ from gpudoctor.explain.crashed_in import fix_of_crash
 from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.last_words import BUILDING, OF_NO_TABLE
 from gpudoctor.explain.line_words import judged_line
+from gpudoctor.explain.measured import measured
 from gpudoctor.explain.own_fixes import by_line
 from gpudoctor.explain.own_words import UNKNOWN_WORDS
 from gpudoctor.explain.report import Line, LogCause
@@ -188,7 +189,7 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     """The cause with the fix that a line above shows."""
     if told := by_commands(ends):
         return structs.replace(cause, fix=Fix(told))
-    if told_elsewhere := shown_by(cause, ends) or stated(cause, ends):
+    if told_elsewhere := shown_by(cause, ends) or stated(cause, ends) or measured(cause, ends):
         return told_elsewhere
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))

@@ -11,14 +11,16 @@ LAUNCHER = "elastic-"
 
 
 def skipped(known: set[int], *, of_whole_job: bool) -> set[int]:
-    """Ranks between others of which nothing is heard: they are there, for numbers have no gaps.
+    """Ranks between others of which nothing is heard, and rank 0 below rank 1: they are there, for numbers have no
+    gaps.
 
     Where a third of them or more would be missing, the logs are rather those of a part of the world: of some nodes, or
     of one process group with every second rank. In a group of all ranks it may be half.
     """
     if not known or max(known) - min(known) > 65_536:
         return set()
-    between = set(range(min(known), max(known))) - known
+    first = 0 if min(known) == 1 else min(known)  # they are counted from 0
+    between = set(range(first, max(known))) - known
     return between if len(between) * (2 if of_whole_job else 3) <= len(known) else set()
 
 

@@ -332,7 +332,7 @@ def variant_of(
     if shown := by_code(type_name, message, code, source):
         return shown
     if variable := variable_of(type_name, message, raised_in):
-        return "no-variable", of_variable(variable)
+        return of_variable(variable)
     if call := of_call(type_name, message, raised_in, code):
         return call
     if own_words := of_own_words(judged.kind, message):

@@ -12,9 +12,10 @@ from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_named, signal_nu
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
+from gpudoctor.explain.standard import STANDARD
 from gpudoctor.explain.things import is_removed
 from gpudoctor.explain.to_change import sets_it
-from gpudoctor.explain.tracebacks import STANDARD, Raised
+from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import ranges, shortened
 from gpudoctor.lazy import lazy_re
@@ -183,7 +184,7 @@ SAYS_NO_MORE = (
 came is likely, so that trouble before it counts."""
 
 
-KNOWN_BY_PLACE = ("own-attribute", "no-variable")
+KNOWN_BY_PLACE = ("own-attribute", "no-variable", "no-launcher")
 """What the place tells surer than the type or the words."""
 
 

@@ -37,6 +37,7 @@ from gpudoctor.explain.got_over import left_behind, mark_got_over
 from gpudoctor.explain.last_words import (
     OF_NO_TABLE,
     last_words,
+    of_a_failed_build,
     of_known_words,
     of_nothing,
     of_the_end,
@@ -141,7 +142,7 @@ def explain(
             concluded = last_words(untold, concluded, ends, lines_told, shown)
         if _decided(concluded) and concluded.causes[0].cause in BY_SIGNAL:
             concluded = told_before_a_signal(concluded, ends, lines_told)
-        concluded = of_nothing(concluded, ends)
+        concluded = of_a_failed_build(of_nothing(concluded, ends), ends)
         if _decided(concluded) and is_doubted(concluded.causes[0], lines_told, ends):
             concluded = _less_sure(concluded)
         if concluded.causes or concluded.unknown:

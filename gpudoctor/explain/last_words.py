@@ -61,6 +61,8 @@ BUILDING = lazy_re(
     r"^make(?:\[\d+\])?: \*\*\* |error: command '[^'\n]{1,200}' failed with exit "
 )
 """GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
+OF_AN_EXTENSION = lazy_re(r"/(?P<name>\w{1,60})/(?P=name)(?:_v\d{1,3})?\.so: cannot open shared object file")
+"""torch/utils/cpp_extension.py keeps each in a folder of its name."""
 MOST_NOT_NUMBERS = 2
 """Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
 DRAWN = lazy_re(r"^probability tensor contains")
@@ -382,6 +384,22 @@ def of_nothing(concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str
         if judged in (FILE, DOWNLOAD, PERMISSION):
             line = Line(at.file, number, clean(text))
             return _caused(concluded, judged, f"the program told, and went on: {shortened(line.text)}", (line, at))
+    return concluded
+
+
+def of_a_failed_build(concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Conclusion:
+    """Where a rank misses an extension that another one was to build (torch.utils.cpp_extension), and the compiler's
+    error stands before: that is the cause."""
+    first = concluded.causes[0] if concluded.causes else None
+    at = first.evidence[0] if first and first.cause == "library-missing" and first.evidence else None
+    if first is None or at is None or not OF_AN_EXTENSION.search(at.text):
+        return concluded
+    for number, text in ends.get(at.file, ()):
+        if number < at.line and BUILDING.search(text) and (known := remedy_of_line(text)) is not None:
+            line = Line(at.file, number, clean(text))
+            others = structs.replace(concluded, causes=concluded.causes[1:])
+            summary = f"an extension could not be built: {shortened(line.text)}"
+            return _caused(others, known[0].judged or MISMATCH, summary, (line, at))
     return concluded
 
 

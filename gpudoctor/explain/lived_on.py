@@ -55,7 +55,7 @@ OF_A_BUFFER = 8
 rule of thumb)."""
 TURNED_ROUND = 4
 """Lines (our rule of thumb)."""
-SHELL = frozenset({"command-not-found"})
+SHELL = frozenset({"command-not-found", "environment-not-made"})
 LACKING: frozenset[Class] = frozenset(
     {"import", "file-missing", "dependency-mismatch", "driver", "no-device", "permission", "config", "assertion"}
 )

@@ -168,7 +168,8 @@ FOR_EXAMPLE = lazy_re(
 BEFORE_REFUSED = lazy_re(
     r"(?i)(?:no such file or directory|not found|does not exist|doesn't exist|(?:cannot|can't|could not|couldn't|"
     r"unable to|"
-    r"failed to) \w{3,12}(?: \w{2,12}){0,3}|denied|not a directory|is a directory|exists|\[errno \d+\][^:\n]{0,60}|"
+    r"failed to|did(?: not|n't)) \w{3,12}(?: \w{2,12}){0,3}|denied|not a directory|is a directory|exists|"
+    r"\[errno \d+\][^:\n]{0,60}|"
     r"form[^\n:]{0,60})"
     r":?[\s`'\"]{0,3}$"
 )
@@ -263,12 +264,12 @@ def names(text: str) -> list[str]:
 def unset_variable(message: str) -> dict[str, str]:
     """Values for the environment variable that a message says is not set; empty: it says so of none."""
     match = UNSET.search(message[:MOST])
-    return of_variable(match["name"] or match["asked"]) if match else {}
+    return {"name": match["name"] or match["asked"]} if match else {}
 
 
-def of_variable(name: str) -> dict[str, str]:
-    sets = "; torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT" if name in OF_A_GROUP else ""
-    return {"name": name, "sets": sets}
+def of_variable(name: str) -> tuple[str, dict[str, str]]:
+    """The variant for a variable that is not set, and its values."""
+    return "no-launcher" if name in OF_A_GROUP else "no-variable", {"name": name}
 
 
 def _named(text: str) -> Iterator[tuple[int, str]]:
@@ -333,7 +334,7 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     if kind in OF_SETTINGS and (match := TWICE.search(clause)):
         return "twice", {**values, **{name: told.strip() for name, told in match.groupdict().items()}}
     if kind in OF_SETTINGS and (variable := unset_variable(message)):
-        return "no-variable", variable
+        return of_variable(variable["name"])
     if kind in OF_RELEASES and (package := pinned(message)):
         return "pinned", {"package": package}
     if kind in (*OF_SETTINGS, "shape") and (change := required(clause)):

@@ -13,42 +13,22 @@ from msgspec import structs
 
 from gpudoctor.cause import Fix
 from gpudoctor.causes import CAUSES
-from gpudoctor.command import Command, command
+from gpudoctor.command import command
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
+from gpudoctor.explain.shown_clusters import OF_CLUSTERS
+from gpudoctor.explain.telling import ADDRESSES, BRIDGE, Telling
 from gpudoctor.lazy import lazy_re
 from gpudoctor.symptom import UNSAID
 
 ENOUGH = 400
 """Characters of a line that are asked."""
-BRIDGE = r"(?<![\d.])(?P<address>172\.17\.0\.1|192\.168\.122\.1)(?![\d.])"
-"""What docker's default bridge (docker0) and libvirt's (virbr0) are on each host that has them."""
 OF_BRIDGE = (
     "{address} is the address of docker's or libvirt's bridge, which every host has for itself: the ranks told each "
     "other an interface that leads nowhere. Name the one that leads to the other nodes (NCCL_SOCKET_IFNAME and "
     "GLOO_SOCKET_IFNAME; Open MPI: --mca btl_tcp_if_include and --mca oob_tcp_if_include, or an exclusion of "
     "docker0,virbr0,lo), the same on all nodes."
 )
-ADDRESSES = (command("ip -brief address"),)
-
-
-class Telling:
-    """`causes`: of which it is asked. `lines`: patterns, each of which a line of the log's end must fit; their groups
-    are values for `fix`. `own`: what the cause's first line must hold too."""
-
-    def __init__(
-        self,
-        causes: tuple[str, ...],
-        lines: tuple[str, ...],
-        fix: str,
-        commands: tuple[Command, ...] = (),
-        unless: str = "",
-        own: str = "",
-    ) -> None:
-        self.causes, self.fix, self.commands = frozenset(causes), fix, commands
-        self.lines = tuple(map(lazy_re, lines))
-        self.unless = lazy_re(unless) if unless else None
-        self.own = lazy_re(own)
 
 
 SHOWN: tuple[Telling, ...] = (
@@ -242,6 +222,7 @@ SHOWN: tuple[Telling, ...] = (
         "credits used up: elastic or provisioned throughput).",
         (command("nfsstat -c"), command("mount | grep nfs")),
     ),
+    *OF_CLUSTERS,
     Telling(
         ("program-error",),
         (r"Found no quota for (?P<what>\S{1,80})[^\n]{0,80}in region (?P<region>[\w-]{2,40})",),

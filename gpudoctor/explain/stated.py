@@ -29,6 +29,12 @@ RAISED = lazy_re(r"^[A-Za-z][\w.]{2,80}(?:Error|Exception|Warning)?: ")
 FAR = 40
 """Lines behind an error in which the one that was raised from it ends (our rule of thumb)."""
 NOT_DIVISIBLE = lazy_re(r"(?:^|: )(?P<one>\d{1,9}) is not divisible by (?P<other>\d{1,9})$")
+NAMED_DIVISIBLE = lazy_re(
+    r"(?:^|: |\b[Tt]he )(?P<one>[A-Za-z][\w -]{2,50}?) (?:should|must|has to|have to|needs? to) be (?:evenly )?"
+    r"(?:divisible by|a multiple of) (?:the )?(?P<other>[A-Za-z][\w-]{2,40}(?: [a-z][\w-]{1,20}){0,3})[.,]?$"
+)
+SETTING = lazy_re(r"^[\"']?(?P<name>[a-z]\w{2,60})[\"']? ?(?:\.{3,60} ?|[:=] ?)(?P<value>\d{1,9}),?$")
+"""A line in which a program prints one of its settings: Megatron's dots, YAML, JSON."""
 NO_PART = lazy_re(r"No module named '(?P<top>\w{1,60})\.(?P<rest>[\w.]{1,120})'$")
 FILE = lazy_re(r"^\s*File \"(?P<file>[^\"\n]{2,300})\", line \d")
 NO_PLACE = lazy_re(r"cannot import name '(?P<name>\w{1,80})' from '(?P<top>\w{1,60})[\w.]{0,120}' \(unknown location\)")
@@ -48,6 +54,7 @@ def stated(cause: LogCause, ends: Ends) -> LogCause | None:
         or _raised_from(cause, ends)
         or _of_checkout(cause, ends)
         or _of_numbers(said, ends)
+        or _of_settings(said, ends)
     )
     return structs.replace(cause, fix=Fix(told), meaning="", confirm="") if told else None
 
@@ -125,6 +132,26 @@ def _of_numbers(said: str, ends: Ends) -> str:
         return ""
     change = required(f"{one[0]} ({match['one']}) must be divisible by {other[0]} ({match['other']})")
     return f"{change}." if change else ""
+
+
+def _of_settings(said: str, ends: Ends) -> str:
+    """The numbers of what an assertion only names, as the program printed its settings before."""
+    match = NAMED_DIVISIBLE.search(said)
+    if match is None:
+        return ""
+    values = [_setting(match[name], ends) for name in ("one", "other")]
+    if not all(values):
+        return ""
+    change = required(" must be divisible by ".join(f"{name} ({value})" for name, value in values))
+    return f"{change}." if change else ""
+
+
+def _setting(name: str, ends: Ends) -> tuple[str, str]:
+    """The setting that a sentence calls so, and its value; empty where none is, or several values are told."""
+    said = re.sub(r"[ -]", "_", re.sub(r"(?i)^number of ", "num_", name.strip().lower()))
+    names = {said, f"num_{said}", f"{said}_size", said.removesuffix("_size")}
+    found = {(at["name"], at["value"]) for line in _lines(ends) if (at := SETTING.match(line)) and at["name"] in names}
+    return found.pop() if len(found) == 1 else ("", "")
 
 
 def _options(value: str, ends: Ends) -> list[str]:

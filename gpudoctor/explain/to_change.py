@@ -12,7 +12,7 @@ AT_HAND = frozenset(
     {
         *("own-line", "shape", "nan", "two-devices", "two-devices-line", "two-devices-of-a-rank", "data-parallel"),
         *("handed", "argument-missing", "argument-refused", "torch-argument", "lost-argument", "superseded", "not-yet"),
-        *("trainer-perhaps", "argument-newer", "module-lacks", "of-release", "no-variable"),
+        *("trainer-perhaps", "argument-newer", "module-lacks", "of-release", "no-variable", "no-launcher"),
     }
 )
 """Fixes of what stands in that line itself: a call, an operation on tensors."""

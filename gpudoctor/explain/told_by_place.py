@@ -62,7 +62,7 @@ REFUSED = lazy_re(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
 HANDED_ON = lazy_re(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
 """`return func(*args, **kwargs)`."""
 REFUSES = lazy_re(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
-OF_ENVIRONMENT = lazy_re(r"(?:python3\.\d{1,2}[/\\]os\.py|^<frozen os>)$")
+OF_ENVIRONMENT = lazy_re(r"(?:python3\.\d{1,2}[/\\]os\.py|^[A-Za-z]:.{1,300}[/\\][Ll]ib[/\\]os\.py|^<frozen os>)$")
 NO_SETTING = lazy_re(
     r"^'(?:[\w.]{1,80}\.)?(?:Namespace|ConfigDict|DictConfig|EasyDict|AttrDict|CfgNode|Munch)' object has no attribute "
     r"'(?P<name>\w{1,80})'"

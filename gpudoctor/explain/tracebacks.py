@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
+from gpudoctor.explain.standard import STANDARD
 from gpudoctor.explain.straight import plain
+from gpudoctor.explain.wrapped import OF_A_SPAWNED, WRAPPED
 from gpudoctor.explain.writers import Writer, writer
 from gpudoctor.lazy import lazy_re
 
@@ -63,9 +65,6 @@ LIBRARY = lazy_re(
     r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|optim|cuda|amp|_[a-z_]{1,30})[/\\.]"
 )
 """Torch's own files also where it lies in a folder of another name; and what pip puts into bin to start a package."""
-STANDARD = lazy_re(r"[/\\]python3\.\d{1,2}[/\\](?!site-packages|dist-packages)|^<frozen")
-"""Python's own: it raises what others gave it."""
-
 COLLECTIVES = ("distributed_c10d.py", "ddp_comm_hooks/default_hooks.py")
 
 
@@ -286,16 +285,30 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                     raised[-1] = structs.replace(raised[-1], more=more)
     if any(not LIBRARY.search(frame.file) for frame in traced):
         raised[-1] = structs.replace(raised[-1], **_place(traced))
-    inner = [exception for exception in raised if not exception.is_wrapper]
+    inner = [_unwrapped(exception) for exception in raised if not exception.is_wrapper]
     before = b"".join(lines[max(0, start - 3) : start])
     follows = any(words.encode() in before for words in CHAINED)
     of_a_task = NOBODY_ASKED in before
-    return Traceback(number, last, tuple(_placed(_without_lookups(inner or raised))), prefix, follows, of_a_task)
+    chain = _placed(_without_lookups(inner or raised))
+    if inner and raised[0].is_wrapper:  # whose stack tells whether anybody caught it
+        chain[-1] = structs.replace(chain[-1], outermost=raised[0].outermost, first_file=raised[0].first_file)
+    return Traceback(number, last, tuple(chain), prefix, follows, of_a_task)
 
 
 def _announces(raised: Raised) -> bool:
     """Nothing stands behind the colon with which its message ends (Ray's of an actor that cannot be imported)."""
-    return raised.message.endswith(":") and not raised.more
+    last = raised.more[-1][1] if raised.more else raised.message
+    return OF_A_SPAWNED.match(last) is not None or (raised.message.endswith(":") and not raised.more)
+
+
+def _unwrapped(raised: Raised) -> Raised:
+    """What a backend raised, where its name and message follow: the wrapper's own words tell only how to do without."""
+    number, text = raised.more[0] if raised.more and WRAPPED.match(raised.message) else (0, "")
+    if (match := EXCEPTION.match(text)) is None or not match["message"]:
+        return raised
+    return structs.replace(
+        raised, type=match["type"], message=match["message"].strip()[:500], line=number, more=raised.more[1:]
+    )
 
 
 def _placed(raised: list[Raised]) -> list[Raised]:

@@ -36,6 +36,12 @@ OF_PLATFORMS: tuple[tuple[re.Pattern[str], str], ...] = (
 """Lines to paste that are of one platform."""
 OF_ANY_PROGRAM = {"driver-mismatch": "program", "gpu-out-of-memory": "program"}
 """Causes whose own fix speaks of torch or of a training, and the variant for other programs."""
+SETTINGS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    ("max_length with truncation=True", "cutoff_len", lazy_re(r"(?i)llama-?factory|llmtuner")),
+    ("max_length with truncation=True", "sequence_len", lazy_re(r"(?i)\baxolotl\b")),
+)
+"""How a fix calls a setting, and how a framework of its own calls it (LLaMA-Factory src/llamafactory/hparams/
+data_args.py, axolotl utils/schemas/config.py)."""
 PYTHON = lazy_re(
     r"(?P<env>/(?!home/[^/\s]{1,64}/\.local/|root/\.local/)[\w./+-]{1,200}?)/"
     r"(?:lib/python3\.\d{1,2}/site-packages/|bin/python[\d.]{0,5}: (?:No module|Error while finding))"
@@ -56,6 +62,9 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     shown = platforms_of(log)
     if (text := on_platforms(fix.text, shown)) != fix.text:
         fix = Fix(text, fix.commands, otherwise=fix.otherwise)
+    for ours, theirs, words in SETTINGS:
+        if ours in fix.text and words.search(log):
+            fix = Fix(fix.text.replace(ours, theirs), fix.commands, otherwise=fix.otherwise)
     if cause.cause == "wrong-nic" and (leads := _interface(log)):
         fix = Fix(
             f"{fix.text} Of those that NCCL lists there, {leads} is the only one that may lead to another node.",

@@ -167,6 +167,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"(?:option|argument|flag|subcommand)s?\b(?! (?:combination|value))", own("argument", "user")),
         (rf"(?i)no file named\b|{PATH}[^\n]{{0,120}}\bdo(?:es not|esn't) exist\b|"
          rf"\bdo(?:es not|esn't) exist\b[^\n]{{0,40}}{PATH}|"
+         r"(?:(?:could|did|can)(?: ?not|n't)|unable to|failed to) find\b[^\n]{1,60}? (?:at|in|under) [\"'`]?[~./][\w/]|"
          r"not found in (?:the )?(?:\$?path|folder|director(?:y|ies)|[\"'`]?[~./\\])|"
          r"unable to find\b[^\n]{0,60}\bfile|file not found|cannot find the (?:file|path)|is not a (?:file|directory)|"
          r"no (?:data|checkpoint|image|parquet|input)? ?files? (?:found|match)|cannot open shared object", FILE),

@@ -56,6 +56,55 @@ REMEDIES = (
         counter="Lmod has loaded cuda/12.4",
     ),
     Remedy(
+        "modulefile-unknown",
+        words=r"ERROR:(?:105:)? Unable to locate a modulefile for '(?P<name>[^'\n]{1,80})'",
+        lines=True,
+        fix=(
+            "There is no module {name} on that machine, and what it was to bring is missing behind it: `module avail` "
+            "lists those that there are (a login node may have others than the partition for which the script is "
+            "written: it is given to sbatch, and not to bash). Write the name that is listed."
+        ),
+        commands=(command("module avail"),),
+        kind="file-missing",
+        blame="user",
+        source="Modules 3.2 ModuleCmd_Load.c, ErrorLogger (105); 4 and 5: tcl/cache.tcl.in",
+        sample="ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'conda'",
+        counter="ERROR: Unable to locate the file",
+    ),
+    Remedy(
+        "conda-environment-unknown",
+        words=(
+            r"EnvironmentNameNotFound: Could not find conda environment: (?P<name>\S{1,200})",
+            r"EnvironmentLocationNotFound: Not a conda environment: (?P<name>\S{1,300})",
+        ),
+        lines=True,
+        fix=(
+            "conda has no environment {name} on that machine, so that what follows ran with another Python: `conda env "
+            "list` names those that there are. Activate the right one, by its path where another conda made it (conda "
+            "activate /PATH/OF/IT), or make it there."
+        ),
+        commands=(command("conda env list"),),
+        kind="file-missing",
+        blame="user",
+        source="conda exceptions.py (EnvironmentNameNotFound, EnvironmentLocationNotFound)",
+        sample="EnvironmentNameNotFound: Could not find conda environment: llm",
+        counter="CondaError: Run 'conda init' before 'conda activate'",
+    ),
+    Remedy(
+        "no-virtual-environment",
+        words=r"(?P<folder>/\S{1,300})/bin/activate: No such file or directory",
+        lines=True,
+        fix=(
+            "There is no virtual environment {folder} on that node, so that what follows ran with another Python: "
+            "give the path that it has there, on a file system that the node sees too, or make it there."
+        ),
+        kind="file-missing",
+        blame="user",
+        source="bash builtins/source.def; venv",
+        sample="/var/spool/slurmd/job7/slurm_script: line 9: /home/ana/venv/bin/activate: No such file or directory",
+        counter="bash: /home/ana/train.sh: No such file or directory",
+    ),
+    Remedy(
         "modules-order",
         words=r"\b(?:module|extension)\(s\)(?: or extension\(s\))? exist but cannot be loaded as requested: "
         r"(?P<name>\"[^\n]{1,160}\")",

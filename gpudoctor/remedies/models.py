@@ -35,20 +35,51 @@ REMEDIES = (
         counter="OSError: /w/out is not a local folder and is not a valid model identifier",
     ),
     Remedy(
+        "half-a-dynamic-module",
+        words=r"module 'transformers_modules\.(?P<module>[\w.-]{1,200})' has no attribute '(?P<name>\w{1,80})'",
+        types=("AttributeError",),
+        fix=(
+            "{name} is of the model's own code, which transformers copies into a cache (HF_MODULES_CACHE, else "
+            "~/.cache/huggingface/modules/transformers_modules) and imports from there: ranks that do so at once find "
+            "each other's file half written. Remove that folder, load tokenizer and model once in one process "
+            "(from_pretrained(..., trust_remote_code=True)) before the ranks start, and start again; on several nodes "
+            "once on each, or with a cache that they share."
+        ),
+        kind="import",
+        source="transformers/dynamic_module_utils.py (get_cached_module_file, get_class_in_module)",
+        sample="AttributeError: module 'transformers_modules.qwen.tokenization_qwen' has no attribute 'QWenTokenizer'",
+        counter="AttributeError: module 'transformers' has no attribute 'QWenTokenizer'",
+    ),
+    Remedy(
+        "deepspeed-batch-of-one",
+        words=r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size\s?"
+        r"(?P<total>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* (?P<world>1)(?!\d)",
+        fix=(
+            "DeepSpeed counts one process. Where more were started it was asked too early: call "
+            "deepspeed.init_distributed() (of a Trainer: make TrainingArguments) before the configuration is read or a "
+            "model is loaded under ZeRO-3. Where one is right, make the three fit: {total} is not {micro} x {steps}; "
+            "leave gradient_accumulation_steps or train_batch_size out of the configuration, and it is computed."
+        ),
+        kind="config",
+        source="deepspeed/runtime/config.py (_batch_assertion: dist.get_world_size() where a group is made, else 1)",
+        sample="AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
+        "gradient_acc_step * world_size 256 != 4 * 8 * 1",
+        counter="AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu "
+        "* gradient_acc_step * world_size 32 != 2 * 4 * 2",
+    ),
+    Remedy(
         "deepspeed-batch",
         words=r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size\s?"
         r"(?P<total>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* (?P<world>\d+)",
         fix=(
-            "{total} is not {micro} x {steps} x {world} (samples of a GPU, steps, processes): leave one of the "
-            "three out "
-            'of DeepSpeed\'s configuration, or write "auto" under a Trainer, and it is computed. {world} is the '
-            "number "
-            "of processes that it sees: with 1 on several GPUs the program was not started by a launcher."
+            "{total} is not {micro} x {steps} x {world} (samples of a GPU, steps, processes): make train_batch_size a "
+            "multiple of {micro} x {world}, or leave one of the three out of DeepSpeed's configuration (under a "
+            'Trainer: "auto"), and it is computed.'
         ),
         kind="config",
         source="deepspeed/runtime/config.py (_batch_assertion)",
         sample="AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
-        "gradient_acc_step * world_size 32 != 2 * 4 * 2",
+        "gradient_acc_step * world_size 256 != 1 * 85 * 3",
         counter="AssertionError: Train batch size: 0 has to be greater than 0",
     ),
     Remedy(

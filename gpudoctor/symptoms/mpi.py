@@ -59,6 +59,29 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="ORTE was able to start all daemons.",
     ),
     Symptom(
+        "mpi-daemon-lacks-library",
+        pattern=r"(?:^|[\s/:])(?P<program>orted|prted|hydra_pmi_proxy|pmi_proxy|hydra_bstrap_proxy): error while "
+        r"loading shared libraries: (?P<library>[\w.+-]{1,80}): cannot open shared object file",
+        cause="launcher-world-mismatch",
+        variant="mpi-daemon-library",
+        seen="{program}, which mpirun starts on the other node, does not find {library} there",
+        source="the dynamic loader (ld.so); Open MPI's and MPICH's daemons",
+        sample="orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object file: No "
+        "such file or directory",
+        counter="python: error while loading shared libraries: libcudnn.so.9: cannot open shared object file",
+    ),
+    Symptom(
+        "mpi-daemon-not-on-path",
+        pattern=r"(?P<program>\b(?:orted|prted|hydra_pmi_proxy|pmi_proxy|hydra_bstrap_proxy)): "
+        r"(?:command not found|not found|No such file or directory)",
+        cause="launcher-world-mismatch",
+        variant="mpi-daemon-path",
+        seen="the shell on the other node does not find {program}, which mpirun starts there",
+        source="bash, dash, zsh; Open MPI orte/mca/plm/rsh, MPICH hydra",
+        sample=("/bin/bash: orted: command not found", "bash: line 1: prted: command not found"),
+        counter="bash: python: command not found",
+    ),
+    Symptom(
         "ssh-not-let-in",
         pattern=r"\bPermission denied \(publickey[\w,-]{0,80}\)\.|\bHost key verification failed\.",
         unless="git@",
