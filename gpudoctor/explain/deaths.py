@@ -35,6 +35,8 @@ OF_LAUNCHERS = frozenset(
 )
 """What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray,
 SageMaker)."""
+ANNOUNCES = "spawn-ended"
+"""Where that stands in a traceback, what the process raised follows in it."""
 REFERS = lazy_re(
     r"(?i)\bsee (?:the )?(?:root cause|stack ?trace|traceback|errors?|logs?|output)\b[^.\n]{0,40}"
     r"(?:\babove\b|\bfor (?:the )?(?:root cause|reason|details)\b)"
@@ -134,7 +136,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
     def kind(self) -> str:
         """ "cause": a symptom in it explains it. "consequence": others failed before. "asked": somebody ended it.
         "communication": the exchange failed, in words that nobody knows. "own": an error of the program."""
-        roles = {event.symptom.role for event in self.events}
+        roles = {event.symptom.role for event in self.events if event.symptom.id != ANNOUNCES}
         if "cause" in roles:
             return "cause"
         if self.is_left:

@@ -34,7 +34,7 @@ OF_TRAINER = "Instantaneous batch size per device"
 """As transformers' trainer.py tells per_device_train_batch_size."""
 BATCHES: tuple[re.Pattern[str], ...] = (
     lazy_re(r"(?P<name>per_device_train_batch_size)[\"']?(?:=|: ?| )[\"']?(?P<value>\d{1,5})\b"),
-    lazy_re(rf"(?P<name>{OF_TRAINER})\s{0, 3}= (?P<value>\d{1, 5})\b"),
+    lazy_re(r"(?P<name>" + OF_TRAINER + r")\s{0,3}= (?P<value>\d{1,5})\b"),
     lazy_re(r"--(?P<name>micro[-_]batch[-_]size)(?:=| )(?P<value>\d{1,5})\b"),
     lazy_re(r"^\s{0,4}(?P<name>micro_batch_size) \.{3,60} (?P<value>\d{1,5})\s*$"),
     lazy_re(r"[\"'](?P<name>train_micro_batch_size_per_gpu)[\"']: (?P<value>\d{1,5})\b"),

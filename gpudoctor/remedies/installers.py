@@ -7,14 +7,15 @@ REMEDIES = (
     Remedy(
         "no-environment",
         words=(
-            r"\bEnvironmentNameNotFound\b[^\n]{0,80}?: (?P<name>[\w./-]{1,80})",
+            r"\bEnvironmentNameNotFound\b[^\n]{0,80}?: (?!Could not find conda environment: )(?P<name>[\w./-]{1,80})",
+            r"\bCould not find conda environment: (?P<name>\S{1,200})",
             r"\bEnvironmentLocationNotFound\b[^\n]{0,40}: (?P<name>\S{1,200})",
             r"\bNo interpreter found for (?P<name>Python [\w.]{1,20})",
         ),
         lines=True,
         fix=(
-            "There is no {name} here: make it, or name one of those that are there; on a node the list may be another "
-            "than where it was made (another home folder, another conda)."
+            "There is no {name} here, so that what follows ran without it: name one of those that are there (by its "
+            "path where another conda made it), or make it; on a node the list may be another than where it was made."
         ),
         commands=(command("conda info --envs"),),
         kind="file-missing",
@@ -70,25 +71,6 @@ REMEDIES = (
         source="Modules 3.2 ModuleCmd_Load.c, ErrorLogger (105); 4 and 5: tcl/cache.tcl.in",
         sample="ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for 'conda'",
         counter="ERROR: Unable to locate the file",
-    ),
-    Remedy(
-        "conda-environment-unknown",
-        words=(
-            r"EnvironmentNameNotFound: Could not find conda environment: (?P<name>\S{1,200})",
-            r"EnvironmentLocationNotFound: Not a conda environment: (?P<name>\S{1,300})",
-        ),
-        lines=True,
-        fix=(
-            "conda has no environment {name} on that machine, so that what follows ran with another Python: `conda env "
-            "list` names those that there are. Activate the right one, by its path where another conda made it (conda "
-            "activate /PATH/OF/IT), or make it there."
-        ),
-        commands=(command("conda env list"),),
-        kind="file-missing",
-        blame="user",
-        source="conda exceptions.py (EnvironmentNameNotFound, EnvironmentLocationNotFound)",
-        sample="EnvironmentNameNotFound: Could not find conda environment: llm",
-        counter="CondaError: Run 'conda init' before 'conda activate'",
     ),
     Remedy(
         "no-virtual-environment",

@@ -97,7 +97,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "command-not-found",
         needle=("command not found", ": not found"),
         pattern=(
-            r": line \d+: (?P<name>[\w./+][\w./+-]{0,200}): command not found\s{0,4}$",
+            r": line \d+: (?P<name>(?!(?:orted|prted|hydra_\w+|pmi_proxy):)[\w./+][\w./+-]{0,200}): command "
+            r"not found\s{0,4}$",
             r"zsh: command not found: (?P<name>[\w./+][\w./+-]{0,200})",
             r"(?:^|^\d{1,6}: |\]:?\s?|Z |\) )[\w./-]{1,200}: \d+: (?P<name>[\w./+][\w./+-]{0,200}): not found\s{0,4}$",
         ),
