@@ -101,3 +101,15 @@ def test_a_program_that_no_longer_compiles_was_edited_in_between() -> None:
 def test_what_is_no_other_run_takes_nothing_away(log: str) -> None:
     answer = said(log)
     assert "KeyError" in answer.causes[0].summary and not answer.starts
+
+
+def test_a_rank_that_begins_once_another_has_failed_begins_no_run() -> None:
+    """Both write NCCL's first lines; nodes of unlike HCAs in tests/lab/nccl/unlike.py."""
+    starts = "".join(
+        f"n1:{{pid}}:{{pid}} [0] NCCL INFO {line}\n"
+        for line in ("cudaDriverVersion 13000", "Bootstrap: Using eth0:10.1.0.1<0>", "NCCL version 2.32.3+cuda13.4")
+    )
+    fails = "n1:71:71 [0] plugin/net.cc:388 (ncclNetInit) NCCL WARN Failed to initialize any NET plugin\n"
+    ended = "RESULT init 5 invalid usage\n" + "".join(f"n1:71:71 [0] NCCL INFO init.cc:{n} -> 5\n" for n in range(4))
+    answer = said(starts.format(pid=71) + fails + ended + starts.format(pid=70))
+    assert answer.causes[0].cause == "nccl-settings" and not answer.starts

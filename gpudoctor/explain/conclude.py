@@ -16,6 +16,7 @@ from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.elsewhere import elsewhere, key_of_nobody, stood_elsewhere
 from gpudoctor.explain.endings import judged_signal, judged_status_of_windows
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints, own_collectives
+from gpudoctor.explain.first_messages import first_messages
 from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.members import membership
@@ -131,7 +132,8 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
                 or key_of_nobody(waiting, tracebacks, facts)
                 or left_out(waiting)
                 or unlike_graphs(came)
-                or rounds_apart(waiting, facts)
+                or first_messages(waiting, tracebacks)
+                or rounds_apart(waiting, facts, choices)
                 or on_the_way(waiting, facts, program, died)
                 or pattern(came, facts, died),
                 by_recorders(waiting, facts, program) if not died else [],

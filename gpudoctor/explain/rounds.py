@@ -29,8 +29,10 @@ FURTHEST = 3
 who writes into a pipe or a file without flushing writes 8 KiB at once)."""
 
 
-def rounds_apart(waits: Sequence[Wait], facts: Facts) -> list[Candidate]:
-    """Two parties of unlike rounds, of which the one further on has launched no more collectives than the other."""
+def rounds_apart(waits: Sequence[Wait], facts: Facts, choices: Sequence[Sequence[Wait]] = ()) -> list[Candidate]:
+    """Two parties of unlike rounds, of which the one further on has launched no more collectives than the other.
+
+    `choices`: in which lines of the program they may have waited."""
     if not waits or any(wait.group not in ("", DEFAULT_GROUP) or wait.operation in PARTS_OF_ONE for wait in waits):
         return []
     launched = launched_when_asked(facts)
@@ -53,7 +55,7 @@ def rounds_apart(waits: Sequence[Wait], facts: Facts) -> list[Candidate]:
     )
     evidence = (facts.said_last[ahead[0]], facts.said_last[behind[0]], *(wait.line for wait in waits))
     # Which layers take part in a backward pass is no decision of the program's own code.
-    hooked = any(wait.in_backward or not wait.where for wait in waits)
+    hooked = any(wait.in_backward or not wait.where for each in choices or [waits] for wait in each)
     return [
         Candidate(
             cause=cause,

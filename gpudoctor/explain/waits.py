@@ -209,8 +209,7 @@ def _evidence(found: list[Wait]) -> tuple[Line, ...]:
 def said(wait: Wait) -> str:
     """ "all_reduce 30 of 4 elements at train.py:9"."""
     words = wait.operation or "a collective"
-    if wait.sequence is not None:
-        words += f" number {wait.sequence}"
+    words += f" number {wait.sequence}" if wait.sequence is not None else ""
     if wait.elements is not None and wait.operation != "barrier":
         words += f" of {wait.elements} elements"
     return words + (f" at {wait.where}" if wait.where else "")
@@ -327,15 +326,16 @@ def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
 def _unpaired(found: list[Wait], pairs: list[Wait], first: Wait) -> list[Candidate]:
     """Some wait in a send or a receive: these are counted by themselves, so numbers do not tell who is behind."""
     rest = [wait for wait in found if wait not in pairs]
-    few = pairs if len(pairs) <= len(rest) or not rest else rest
-    summary = f"{ranks_text([wait.rank for wait in pairs])} waited in {said(pairs[0])}"
-    summary += f", {ranks_text([wait.rank for wait in rest])} in {said(rest[0])}" if rest else ""
+    few = pairs if not rest or len(pairs) <= len(rest) else rest
+    alike = [wait.rank for wait in pairs if (wait.operation, wait.where) == (pairs[0].operation, pairs[0].where)]
+    others = [f", rank {wait.rank} in {said(wait)}" for wait in (*pairs, *rest) if wait.rank not in alike]
+    summary = f"{ranks_text(alike)} waited in {said(pairs[0])}{''.join(others[:MOST_LINES])}"
     if not rest:  # or what was sent does not arrive
-        causes_of_all = ("p2p-order", "rank-divergent-decision", "ib-link-down")
-        everybody = [[wait.rank for wait in pairs]] * len(causes_of_all)
-        return _undecided(causes_of_all, POSSIBLE, first, f"{summary}: nothing else is open", found, everybody)
+        of_all = ("p2p-order", "rank-divergent-decision", "ib-link-down")
+        everybody = [[wait.rank for wait in pairs]] * len(of_all)
+        return _undecided(of_all, POSSIBLE, first, f"{summary}: nothing else is open", found, everybody)
     summary += ": a send or receive has no other half"
-    causes = (("p2p-order", POSSIBLE), ("rank-divergent-decision", HINT))
+    causes = {"p2p-order": POSSIBLE, "rank-divergent-decision": HINT}.items()
     return [candidate(cause, sure, first, summary, few, found) for cause, sure in causes]
 
 

@@ -19,7 +19,8 @@ KNOWN_WAITS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^(?:wandb|mlflow|comet_ml|neptune|clearml|boto3|redis|grpc)\.", "service"),
         (r"(?:^|\.)(?:recv|recv_into|recvfrom|accept|recv_bytes)$", "service"),
         (r"^subprocess\.(?:run|call|check_call|check_output)$|^os\.(?:system|popen|wait|waitpid)$", "child"),
-        (r"(?:^|\.)communicate$", "child"),
+        (r"(?:^|\.)communicate$|\.std(?:out|err)\.(?:read\w*|__next__)$", "child"),
+        (r"^(?:sys\.)?stdin\.(?:buffer\.)?read\w*$", "input"),
         (r"^(?:input|breakpoint)$|(?:^|\.)set_trace$|^getpass\.", "input"),
         (r"^(?:sys\.exit|os\._exit|exit|quit)$", "leaves"),
         (r"^(?:fcntl\.)?(?:flock|lockf)$", "file lock"),
@@ -65,6 +66,11 @@ traceback inspect types enum pprint textwrap bisect heapq struct hashlib Path pa
 """
 HARMLESS_ROOTS = frozenset(_HARMLESS_ROOTS.split())
 """Modules and the like, whose calls compute, or write a line. What of them waits is told above."""
+HARMLESS_MADE = lazy_re(
+    r"^(?:random|collections|itertools|statistics|datetime|hashlib|argparse|string)\.|^(?:np|numpy)\.random\."
+    r"|^(?:Random|deque|Counter|defaultdict|OrderedDict|ArgumentParser)$|^torch\.Generator$"
+)
+"""What makes an object whose methods only compute."""
 _HARMLESS_METHODS = """
 append extend items keys values pop setdefault copy split join strip lower upper format startswith endswith
 replace add remove discard clear sort index count insert get zero_grad cuda cpu to item tolist detach clone

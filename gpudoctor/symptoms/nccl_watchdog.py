@@ -73,8 +73,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-dump-signal",
-        pattern=PREFIX
-        + r"Received a dump signal due to a collective timeout from\s{1,3}(?:this local rank|rank (?P<other>\d+))"
+        pattern=PREFIX + r"Received a (?:dump signal(?: due to a collective timeout)?|global dump signal) from\s{1,3}"
+        r"(?:this local rank|rank (?P<other>\d+))"
         r"(?:[^\n]{0,120}Last enqueued \w{1,8} work: (?P<last_enqueued>-?\d+), last completed (?:\w{1,8} work)?: "
         r"(?P<last_completed>-?\d+))?",
         role="consequence",
@@ -90,6 +90,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "[rank0]:[E1 ProcessGroupNCCL.cpp:1484] [PG 0 Rank 0] Received a dump signal due to a collective timeout "
             "from this local rank and we will try our best to dump the debug info. Last enqueued NCCL work: 8, last "
             "completed NCCL work: 7.",
+            "[rank1]:[E8 ProcessGroupNCCL.cpp:1316] [PG 0 Rank 1] Received a global dump signal from rank 0, and will "
+            "start to dump the debug info. Last enqueued NCCL work: 5, last completed NCCL work: 5.",
         ),
         counter="Received a dump signal from the pipe and we will dump the debug info.",
     ),

@@ -9,7 +9,14 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, HARMLESS_ROOTS, KNOWN_WAITS, NAMED_BY, PLAIN
+from gpudoctor.knowledge.call_waits import (
+    HARMLESS_MADE,
+    HARMLESS_METHODS,
+    HARMLESS_ROOTS,
+    KNOWN_WAITS,
+    NAMED_BY,
+    PLAIN,
+)
 from gpudoctor.knowledge.on_the_way import CALL, LOOP, ON_CPU, SINCE
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.source_text import cut, text_of
@@ -22,6 +29,7 @@ LEAST_WORDS = 4
 """Letters that a statement and a line must have in common (our rule of thumb)."""
 SPEAKS = frozenset(("print", "info", "debug", "warning", "log", "error", "write", "echo", "log_info", "print_rank_0"))
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+LEAVES = (ast.Break, ast.Return)
 SLEEPS = lazy_re(r"^(?:time\.|asyncio\.|gevent\.)?sleep$")
 LONG_SLEEP = 60.0
 """Seconds of a sleep from which it is told; one whose length stands elsewhere may be as long."""
@@ -355,6 +363,8 @@ class _Seen:
             if function.attr in ("get", "join") and not call.args:
                 return ""
             root = receiver.partition(".")[0].partition("(")[0]
+            if HARMLESS_MADE.search(made):
+                return "harmless"
             return "harmless" if root in HARMLESS_ROOTS or function.attr in HARMLESS_METHODS else ""
         if isinstance(function, ast.Name):
             exception = function.id.endswith(("Error", "Exception", "Exit"))
@@ -378,9 +388,12 @@ def _makes_groups_on_cpu(tree: ast.Module) -> bool:
 
 
 def _changes_what_it_asks(loop: ast.While) -> bool:
-    """Else another thread has to do that, and the loop waits for it."""
+    """Else another thread has to do that, and the loop waits for it. A `while True` asks before it is left."""
     names = [node for node in ast.walk(loop) if isinstance(node, ast.Name)]
-    asked = {node.id for node in ast.walk(loop.test) if isinstance(node, ast.Name)}
+    tests = [loop.test]
+    if isinstance(loop.test, ast.Constant):
+        tests = [node.test for node in ast.walk(loop) if isinstance(node, ast.If) and isinstance(node.body[-1], LEAVES)]
+    asked = {node.id for test in tests for node in ast.walk(test) if isinstance(node, ast.Name)}
     return any(isinstance(name.ctx, ast.Store) and name.id in asked for name in names)
 
 

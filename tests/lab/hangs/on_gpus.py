@@ -366,10 +366,10 @@ def _in_backward() -> Iterator[Scenario]:
 
 
 def _after_time() -> Iterator[Scenario]:
-    """Twelve of further kinds, first seen after their time-out: an interval that one node does not set, a count of
+    """Eleven of further kinds, first seen after their time-out: an interval that one node does not set, a count of
     micro-batches, an answer that a child swallows, a feeder that failed, a stage's wrong neighbour, rows that end, a
-    budget, shards of unlike width, a lock that a helper keeps, a decorator for the first rank, draws without end, two
-    groups the other way round."""
+    budget, shards of unlike width, a lock that a helper keeps, a decorator for the first rank, draws without end.
+    (A twelfth, two groups of which one rank sums over the second first, does not hang: what each waits for comes.)"""
     three = Scenario("", "", (), (), ranks=3, reached=REACHED, healthy=False)
     diverges, order, uneven = "rank-divergent-decision", "collective-order-mismatch", "uneven-inputs"
     graph, waits = "rank-dependent-graph", "slow-rank-timeout"
@@ -390,8 +390,6 @@ def _after_time() -> Iterator[Scenario]:
     yield feeder._replace(causes=("thread-wait", "queue-wait", waits), culprits=(2,))
     draws = polling._replace(name="draws_until_accepted", script="cuda/draws_until_accepted.py")
     yield draws._replace(causes=(waits, "straggler"), culprits=(1,))
-    norm = three._replace(name="norm_before_average", script="cuda/norm_before_average.py", ranks=4)
-    yield norm._replace(causes=(order, diverges), culprits=(3,))
 
 
 def _polling() -> Iterator[Scenario]:

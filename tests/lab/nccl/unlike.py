@@ -32,13 +32,15 @@ from tests.lab import machines
 from tests.lab.nccl import wheels
 from tests.lab.nccl.cases import ETH, ethernet, gpus, rails
 from tests.lab.nccl.node import BESIDE, Hca, Node
-from tests.lab.nccl.oracle import RESULTS, SURE, Case, as_seen, in_node, ports, run_of
+from tests.lab.nccl.oracle import SURE, Case, as_seen, in_node, ports, run_of
 
 WHY = {"rdma-unused", "nccl-settings", "rail-cross-nic", "ib-link-down", "roce-gid-index", "wrong-nic"}
 TOLD_BY = re.compile(r"rdma|roce|nccl|hca|infiniband|ib-")
 """How checks are called that look at these."""
 RDMA = re.compile(r"RDMA ports|NCCL_|settings")
 PROCESS = re.compile(r"^RESULT rank (\d+) is process (\d+)$", re.M)
+RESULTS = re.compile(r"RESULT (?:init|pairs) (-?\d+)")
+"""Two processes write into one log: a line may hold two."""
 STEPS = 2
 DRIVERS = ("580.95.05", "580.95.05", "570.86.15", "550.54.15", "535.183.01")
 

@@ -47,8 +47,14 @@ WAYS: dict[str, dict[str, str]] = {
     "arm": {},
     "detail": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
     "blocking": {"TORCH_NCCL_BLOCKING_WAIT": "1"},
+    "desync": {
+        "TORCH_NCCL_DESYNC_DEBUG": "1",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+        "TORCH_FR_BUFFER_SIZE": "2000",
+    },
 }
-"""How a job is started: as torch comes, with its dump pipe, without its recorder, ..."""
+"""How a job is started: as torch comes, with its dump pipe, without its recorder, ..., with torch's own report of who
+is behind, and a recorder also in releases that have none unless it is asked for."""
 
 
 Cause = tuple[str, float, tuple[int, ...], int | None]
