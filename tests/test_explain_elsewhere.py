@@ -98,3 +98,11 @@ def test_a_key_that_nobody_is_left_to_set(tmp_path: Path) -> None:
     of_torch = traceback(0, "group = dist.new_group()", NO_KEY, f'  File "{C10D}", line 5400, in new_group', "    x()")
     for cause in explained(steps(r0=4, r1=4, r2=4) + sums(1, 2) + ASKED + of_torch + LAUNCHER, tmp_path).causes:
         assert cause.cause != "store-key-missing"
+
+
+def test_who_gets_on_alone_makes_no_collective_any_more(tmp_path: Path) -> None:
+    """It writes its steps while the others wait, and behind their time-out: they have not got on with it."""
+    before = steps(r0=90, r1=6, r2=6)
+    alone = "".join(f"rank 0 step {step} begins\n" for step in range(91, 150))
+    answer = explained(before + sums(1, 2) + ASKED + alone + end(1) + alone + LAUNCHER, tmp_path)
+    assert (answer.causes[0].cause, answer.causes[0].ranks) == ("rank-divergent-decision", (0,))

@@ -44,7 +44,7 @@ from gpudoctor.explain.last_words import (
     told_before_a_signal,
 )
 from gpudoctor.explain.lines import NotALog, Readable, find_logs, open_log
-from gpudoctor.explain.lived_on import breaks_a_bar, died_of, ended_of, is_last, mark, of_a_record
+from gpudoctor.explain.lived_on import breaks_a_bar, died_of, ended_of, is_last, mark, moves_behind, of_a_record
 from gpudoctor.explain.of_tests import quoted
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.platforms import on_platforms, platforms_of
@@ -298,7 +298,7 @@ def _more_steps(facts: Facts) -> int:
 
 
 def _moves_behind(event: Told, course: Mapping[str, CourseSeen], most: int) -> bool:
-    return course[event.at.file].moved_after(event.at.line) >= most
+    return moves_behind(event, course[event.at.file]) >= most
 
 
 OF_A_START = "lightning-member"
@@ -333,13 +333,17 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     facts.survived = [told for told, does in zip(facts.tracebacks, counts, strict=True) if not does]
     facts.tracebacks = [told for told, does in zip(facts.tracebacks, counts, strict=True) if does]
     raised = {(told.at.file, number) for told in facts.tracebacks for number in told.traceback.lines}
+    aborted = [event for event in facts.events if event.symptom.id in ABORTED]
+    stands = any(not _moves_behind(event, course, most) for event in aborted)
+    moving = {event.rank for event in aborted if event.rank is not None and _moves_behind(event, course, most)}
+    facts.gets_on = moving if stands else set()
     facts.events = [
         event
         for event in facts.events
         if event.symptom.role == "context"
         or not survived(event.at.file, event.at.line)
         or (event.at.file, event.at.line) in raised  # what an exception says holds as long as it does
-        or (event.symptom.id in ABORTED and not _moves_behind(event, course, most))
+        or (event.symptom.id in ABORTED and stands)  # one rank may get on by itself while others wait
     ]
 
 

@@ -12,6 +12,7 @@ from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.course import BAR, TROUBLE, CourseSeen
 from gpudoctor.explain.deaths import OF_TORCHRUN, Spoken, spoken
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.own_lines import said_by
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Told, ToldTraceback
 from gpudoctor.explain.tracebacks import FRAME, HEADER, Traceback
@@ -233,3 +234,10 @@ def _ordinary(text: str) -> bool:
     return not (
         INDENTED.match(said) or FRAME.match(said) or OTHERS.search(text) or WARNING.search(text) or TROUBLE.search(text)
     )
+
+
+def moves_behind(told: Told, course: CourseSeen) -> int:
+    """Lines of progress behind it, but those by which another rank tells of its own: of what keeps this one they know
+    nothing, and one that makes no collective any more goes on for long."""
+    others = {number for number, text in course.end if said_by(text) not in (None, told.rank)}
+    return sum(number > told.at.line and (told.rank is None or number not in others) for number in course.moves)

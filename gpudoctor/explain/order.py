@@ -25,6 +25,8 @@ class Facts(Struct, kw_only=True):
     """Those with whose numbers lines of the program begin."""
     said_last: dict[int, Line] = field(default_factory=dict)
     """Of each rank the last that its program wrote before the time of a collective was up."""
+    gets_on: set[int] = field(default_factory=set)
+    """Ranks that made progress behind what torch had told them of a time-out, while others waited on."""
     world_size: int | None = None
     lines: dict[str, int] = field(default_factory=dict)
     """File -> its lines."""

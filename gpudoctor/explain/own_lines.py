@@ -17,6 +17,16 @@ OWN_LINE = lazy_re(
 """As programs begin theirs: "rank 2 step 4", "[rank2]: ...", and under torchrun's prefix. Not torch's own in C++."""
 OWN_RANK = lazy_re(r"^(?:\[default\d{1,6}\]:[ ]?)?\[?[Rr]ank[ :=]{0,2}\d{1,6}\b\]?:?[ ]?")
 """What such a line begins with."""
+_SAID_BY = lazy_re(r"(?P<rank>\d{1,6})\b\]?:?[ ]?$")
+
+
+def said_by(text: str) -> int | None:
+    """The rank that a line of a program begins with."""
+    head = OWN_RANK.match(text)
+    found = _SAID_BY.search(head[0]) if head else None
+    return int(found["rank"]) if found else None
+
+
 OF_LIBRARIES = lazy_re(
     rb"\bNCCL (?:INFO|WARN|TRACE)\b|\.(?:cpp|cc|hpp):\d{1,6}\]|Traceback \(most|^\s*File \"|^frame #"
 )

@@ -26,7 +26,8 @@ COUNTER = lazy_re(
 NUMBERS = lazy_re(r"\d+")
 FURTHEST = 3
 """Rounds apart of which more are no decision of one of them, but lines that a full buffer has kept (our rule of thumb:
-who writes into a pipe or a file without flushing writes 8 KiB at once)."""
+who writes into a pipe or a file without flushing writes 8 KiB at once). Not where those behind have made a collective
+in each of their rounds, so that no lines of theirs are missing, and the others go on behind the time-out."""
 
 
 def rounds_apart(waits: Sequence[Wait], facts: Facts, choices: Sequence[Sequence[Wait]] = ()) -> list[Candidate]:
@@ -43,7 +44,10 @@ def rounds_apart(waits: Sequence[Wait], facts: Facts, choices: Sequence[Sequence
     low, high = sorted(set(rounds.values()))
     behind = [rank for rank, number in rounds.items() if number == low]
     ahead = [rank for rank, number in rounds.items() if number == high]
-    if high - low > FURTHEST or max(launched[rank] for rank in ahead) > min(launched[rank] for rank in behind):
+    if max(launched[rank] for rank in ahead) > min(launched[rank] for rank in behind):
+        return []
+    runs_on = facts.gets_on.issuperset(ahead) and all(launched[rank] >= low for rank in behind)
+    if high - low > FURTHEST and not runs_on:
         return []
     few = behind if len(behind) < len(ahead) else ahead
     first = min(waits, key=lambda wait: wait.moment.line)

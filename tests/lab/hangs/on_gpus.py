@@ -393,10 +393,13 @@ def _after_time() -> Iterator[Scenario]:
 
 
 def _polling() -> Iterator[Scenario]:
-    """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
-    rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
+    """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; a rank
+    without its GPU, which goes on with gloo while the others wait for it in NCCL's start; and one that makes no
+    collective any more."""
     alone = Scenario("falls_back_to_cpu", "cuda/falls_back_to_cpu.py", ("no-gpu-visible",), (1,), ranks=3, polls=10.0)
     yield alone._replace(reached="rank {rank} step 0 begins", silent=(1,))
+    going = alone._replace(name="syncs_no_more", script="cuda/syncs_no_more.py", states=("hung", "slow"), polls=3.0)
+    yield going._replace(causes=("rank-divergent-decision",), reached=REACHED, healthy=False)
     some = SCENARIOS["group_of_some"]
     yield some._replace(name="group_of_some_on_nccl", polls=8.0)
 
