@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -21,27 +22,30 @@ from gpudoctor import armed as arms
 from gpudoctor.read import process as processes
 from gpudoctor.read.job import armed
 from gpudoctor.read.job.armed import ArmedProcess, find
+from tests.lab import warm
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
 PATIENCE = 200.0
 
 
 @contextlib.contextmanager
-def program(text: str, folder: Path, *, keep: bool = False) -> Iterator[subprocess.Popen[str]]:
+def program(text: str, folder: Path, *, keep: bool = False, truly: bool = True) -> Iterator["subprocess.Popen[Any]"]:
     """A Python program that has said "ready"; ended afterwards with all that it started."""
     file = folder / "job.py"
     file.write_text(textwrap.dedent(text))
     temporary = Path(tempfile.gettempdir(), f"armed{os.getpid()}-{folder.name[-8:]}")  # short: it holds a socket
     temporary.mkdir(exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
-    process = subprocess.Popen(
+    if truly:
+        kept["PYTHONWARNINGS"] = "ignore"
+    process: subprocess.Popen[Any] = warm.start(
         [sys.executable, str(file)],
+        env={**kept, "TMPDIR": str(temporary)},
+        truly=truly,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**kept, "TMPDIR": str(temporary), "PYTHONWARNINGS": "ignore"},
-        start_new_session=True,
     )
     try:
         assert process.stdout is not None
@@ -308,7 +312,7 @@ def test_a_script_that_ends_at_once_ends_and_says_nothing_of_the_server(tmp_path
 @linux
 @pytest.mark.parametrize("then", ["sys.stdin.read()", "ctypes.PyDLL(None).sleep(600)"], ids=["idle", "GIL held"])
 def test_the_worker_server_tells_the_recorder(tmp_path: Path, then: str) -> None:
-    with program(WITH_TORCH.format(then=then), tmp_path) as process:
+    with program(WITH_TORCH.format(then=then), tmp_path, truly="stdin" in then) as process:
         how = find(process.pid)
         assert how is not None
         if not how.socket:
@@ -336,7 +340,7 @@ def test_a_forked_child_that_ends_as_a_program_leaves_the_folder(tmp_path: Path)
         print("ready", flush=True)
         sys.stdin.read()
     """
-    with program(text, tmp_path) as process:
+    with program(text, tmp_path, truly=False) as process:
         how = find(process.pid)
         assert how is not None
         if how.socket:
@@ -346,14 +350,14 @@ def test_a_forked_child_that_ends_as_a_program_leaves_the_folder(tmp_path: Path)
 @linux
 def test_a_folder_that_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
     text = 'import sys, torch, gpudoctor\ngpudoctor.arm()\nprint("ready", flush=True)\nsys.stdin.read()\n'
-    with program(text, tmp_path, keep=True) as process:
+    with program(text, tmp_path, keep=True, truly=False) as process:
         how = find(process.pid)
         assert how is not None
         if not how.socket:
             pytest.skip("this torch has no worker server")
     left = Path(how.socket).parent  # killed: it could not tidy up
     assert left.exists()
-    with program(text, tmp_path) as process:
+    with program(text, tmp_path, truly=False) as process:
         other = find(process.pid)
         assert other is not None
         assert Path(other.socket).exists()

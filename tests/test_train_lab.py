@@ -18,9 +18,9 @@ from gpudoctor.train.show import TrainShow
 from gpudoctor.train.ways import Precision
 from gpudoctor.train.wish import TrainWish
 from tests.lab.slurm import slurm_cluster
-from tests.lab.sshd import Cluster, ssh_hosts, user_environment
+from tests.lab.sshd import Cluster, ssh_hosts, user_environment, wait_until
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("forks")]
 """Several processes import torch at once, beside the other tests."""
 COMMAND = (sys.executable, "-m", "gpudoctor", "train-test")
 
@@ -65,8 +65,14 @@ def fleet() -> Iterator[LocalFleet]:
     with LocalFleet(["here"], environment=user_environment()) as made:
         agent = psutil.Process(made.pid(0))
         yield made
-        left = [process for process in agent.children(recursive=True) if process.is_running()]
-        assert not psutil.wait_procs(left, timeout=30)[1]
+        left = agent.children(recursive=True)
+        wait_until(lambda: not any(map(runs, left)), 30)
+
+
+def runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def outcomes(report: TrainReport) -> dict[str, str]:
