@@ -19,6 +19,7 @@ from gpudoctor.nccl.result import Grade, TestResult
 from gpudoctor.nccl.symmetric import exit_status
 from gpudoctor.nccl.symmetric_members import member_findings
 from gpudoctor.nccl.symmetric_world import NoWorld, tasks_per_node, world
+from tests.lab import warm
 from tests.lab.slurm import SlurmCluster, slurm_cluster
 
 SMALL = ("--backend", "gloo", "--min-bytes", "64K", "--max-bytes", "64K", "--iters", "2")
@@ -188,7 +189,10 @@ def test_under_torchrun_one_answer_is_printed(own: dict[str, str]) -> None:
 
 
 def test_under_torchrun_wrong_usage_is_refused(own: dict[str, str]) -> None:
-    done = subprocess.run(torchrun("--find-slow"), env=own, capture_output=True, text=True, timeout=100, check=False)
+    environment = own | warm.by_others()
+    done = subprocess.run(
+        torchrun("--find-slow"), env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
     assert done.returncode == 1 and "without srun or torchrun" in done.stderr
 
 
