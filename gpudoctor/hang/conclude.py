@@ -16,6 +16,7 @@ from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.objects import with_objects
 from gpudoctor.hang.parted import where_they_part
 from gpudoctor.hang.peer_nodes import line_for_all_nodes
 from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, parties, progress_of, serves
@@ -67,7 +68,8 @@ def conclude_job(job: HangJob, unread: list[Unread] | None = None) -> JobReport:
     """The report on one job. A rule that fails is left out, and said in `unread`."""
     missed: list[Unread] = unread if unread is not None else []
     progress = progress_of(job)
-    causes = with_values(job, ordered([cause for rule in RULES for cause in _asked(rule, job, missed)], progress))
+    said = ordered([cause for rule in RULES for cause in _asked(rule, job, missed)], progress)
+    causes = with_values(job, with_objects(job, said))
     state = state_of(job, progress, causes)
     return JobReport(
         id=job.id,

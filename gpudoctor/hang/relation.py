@@ -195,8 +195,15 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     own = {enclosing.line for enclosing in fork.one_source.enclosing if enclosing.kind in LOOPS}
     if own - {enclosing.line for enclosing in fork.other_source.enclosing if enclosing.kind in LOOPS}:
         return None
-    contexts = (source_at(one, frame) for frame in reversed(outside_backward(_inside(one, fork.one))))
-    return next((each for each in contexts if (loop := loop_around(each)) is not None and not loop.gives), None)
+    caller = fork.one
+    for frame in reversed(outside_backward(_inside(one, fork.one))):
+        context = source_at(one, frame)
+        loop = loop_around(context)
+        # What a framework's own file takes from its generator, nobody gets who is in the program again.
+        if loop is not None and (not loop.gives or (caller.file == frame.file and not is_program(frame.file))):
+            return context
+        caller = frame
+    return None
 
 
 def branches_part(one: SourceContext, other: SourceContext) -> bool:

@@ -212,16 +212,16 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the file sets or returns to ask a framework's loop to end, and in which line: "should_stop:12"."""
     by_threads: tuple[Enclosing, ...] = ()
     """What its functions set that it hands to threads: kind is the name ("self.ready"), text the function."""
-    hooks: tuple[Enclosing, ...] = ()
-    """What leaves early a function by which it has DDP exchange gradients."""
+    hooks: tuple[Enclosing, ...] = ()  # what leaves early a function by which it has DDP exchange gradients
     groups: tuple[str, ...] = ()
     """Names to which it gives a process group whose members it writes down: "pair=0,1"."""
-    unwritten: tuple[str, ...] = ()
-    """Methods that make collectives and that Python calls unwritten: "__len__"."""
+    unwritten: tuple[str, ...] = ()  # methods that make collectives and that Python calls unwritten: "__len__"
     awaits: tuple[Enclosing, ...] = ()
     """Where what it runs in an event loop can only stand, outermost first: kind is the function."""
     behind: tuple[Enclosing, ...] = ()
     """What is called on the way here from the last collective of ranks that did not come, as `knowledge.on_the_way`."""
+    objects: tuple[Enclosing, ...] = ()
+    """What decides what the objects that it calls do: kind is "made", "told", "asked", "handed" or "left"."""
     installed: bool = False
     """It is no file of the program, but of a package that lies outside of site-packages."""
 

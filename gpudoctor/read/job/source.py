@@ -10,11 +10,13 @@ from typing import NamedTuple, TypeVar
 from msgspec import structs
 
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, PLAIN
+from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.read.job import by_rank
 from gpudoctor.read.job.source_awaits import awaits
 from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of, hooks, unwritten
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import handed_under, made_under
+from gpudoctor.read.job.source_objects import objects
 from gpudoctor.read.job.source_text import LONGEST_TEXT, by_threads, cut, ends_loops, groups, handlers, stores, text_of
 from gpudoctor.read.job.source_walk import called, children, functions_of, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
@@ -148,6 +150,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         groups=_of_file(tree, groups),
         unwritten=_of_file(tree, unwritten),
         awaits=tuple(awaits(tree, statement)),
+        objects=tuple(objects(tree, statement, scope, owner, names)) if is_program(frame.file) else (),
     )
 
 

@@ -60,14 +60,19 @@ _ASKS_TO_STOP = ("should_stop", "should_training_stop", "should_epoch_stop", "st
 """Lightning's trainer, transformers' control, Keras and Composer, ignite's engine."""
 _STOPS_ALONE = ("EarlyStoppingCallback",)
 """transformers' (trainer_callback.py, on_evaluate); Lightning's EarlyStopping reduces its decision."""
+_IGNITES = {"score_function"}
+"""What ignite's EarlyStopping is given, and no other's: it asks its engine to terminate, on this rank."""
 
 
 def ends_loops(tree: ast.Module) -> Iterator[str]:
     """What the file sets to ask a framework's loop to end, or a callback sets that asks no other rank; Lightning's
     hook may also return -1 for that."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _STOPS_ALONE:
+        name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and name in _STOPS_ALONE:
             yield f"should_training_stop:{node.lineno}"
+        if isinstance(node, ast.Call) and name == "EarlyStopping" and _IGNITES & {word.arg for word in node.keywords}:
+            yield f"should_terminate:{node.lineno}"
         if isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is False:
                 continue  # begun anew

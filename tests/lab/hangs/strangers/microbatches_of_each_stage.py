@@ -32,7 +32,7 @@ def main():
     setting = setting_of(rank)
     count = BATCH // setting["micro_batch"]
     part = nn.Linear(4, 4)
-    example = torch.randn(BATCH // 4, 4)
+    example = torch.randn(BATCH // 4, 4, requires_grad=rank > 0)
     stage = PipelineStage(part, rank, world, torch.device("cpu"), input_args=example, output_args=part(example))
     schedule = ScheduleGPipe(stage, n_microbatches=count, loss_fn=loss_of)
     optimizer = torch.optim.SGD(part.parameters(), lr=setting["lr"])
