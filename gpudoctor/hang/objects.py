@@ -17,13 +17,14 @@ from gpudoctor.hang.unalike import unalike, words
 from gpudoctor.hang.words import statement_seen, where_line
 from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
-from gpudoctor.sure import BEST, POSSIBLE
+from gpudoctor.sure import BEST, POSSIBLE, PRIMARY
 
 OF_ORDER = frozenset(
     ("rank-divergent-decision", "rank0-only-collective", "uneven-inputs", "collective-order-mismatch", "p2p-order")
 )
 _FIRST = ("made", "handed", "left", "told", "asked", "data")
 """In which order they are believed: what numbers show, then what is written."""
+_VALUES = ("made", "told")
 
 
 def with_objects(job: HangJob, causes: Sequence[HangCause]) -> tuple[HangCause, ...]:
@@ -32,11 +33,12 @@ def with_objects(job: HangJob, causes: Sequence[HangCause]) -> tuple[HangCause, 
         return (*causes,)
     first = causes[0]
     found = min(_behind(job, first), key=lambda each: _FIRST.index(each[0].kind), default=None)
-    if found is None:
+    # Of what is undecided only a value says more: what is written fits as much else does.
+    if found is None or (first.confidence < PRIMARY and found[0].kind not in _VALUES):
         return (*causes,)
     statement, source, told = found
     sure = first.confidence
-    if sure == POSSIBLE and statement.kind in ("made", "told") and first.ranks:
+    if sure == POSSIBLE and first.ranks:
         sure = BEST  # what else fits, would not have this beside it
     changed = structs.replace(
         first,
