@@ -317,6 +317,7 @@ _OWN_PLACE = lazy_re(
     # `pip install --target`: what drives training there, by names that a program gives to nothing of its own.
     r"|/transformers/trainer(?:_\w+)?\.py$|/accelerate/(?:accelerator|data_loader|utils/operations)\.py$"
     r"|/(?:lightning/pytorch|pytorch_lightning)/(?:loops|trainer|strategies|callbacks)/"
+    r"|/ignite/(?:engine|distributed|handlers|metrics)/|/composer/trainer/|/mmengine/runner/"
     # A package as it was downloaded, put on sys.path.
     r"|\.(?:zip|egg|whl)/(?!__main__\.py$)"
     # Code that a compiler wrote.

@@ -96,7 +96,8 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             line = asked_for(own, asks)
             yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded, line)
     elif (caught := caught_around(context)) is not None:
-        yield divergent(left, stays, context, caught, LIKELY, recorded)
+        ending = asked_for(ended.loop, asks) if not is_program(context.file) else None
+        yield divergent(left, stays, context, caught, LIKELY, recorded, ending)
     elif early is not None:
         yield left_early(early, recorded)
     sure = POSSIBLE
