@@ -131,6 +131,7 @@ REFUSED = (
         ("batch_sampler and (shuffle or sampler or drop_last or (told(batch_size) and batch_size != 1))",
          "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last",
          "Leave batch_size, shuffle, sampler and drop_last to the batch_sampler."),
+        ("sampler and shuffle", "sampler option is mutually exclusive with shuffle", "Take shuffle out."),
         ("num_workers < 0",
          "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing",
          "Write num_workers=0 or more."),

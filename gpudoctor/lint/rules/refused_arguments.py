@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from itertools import islice
 
+from gpudoctor.knowledge.read_refusals import made_classes
 from gpudoctor.knowledge.refused_calls import CALLEES
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
@@ -21,6 +22,8 @@ from gpudoctor.lint.told_together import ToldTogether
 
 MOST_CALLS = 64
 """Of one program that are asked about."""
+MOST_LINES = 2_000
+"""Calls of one program whose names are looked at."""
 MOST_POSITIONAL = 2
 """What comes first without a name is data, model, batch size; further ones may be what a row asks for."""
 _TRAINER = "import lightning as L\nclass Net(L.LightningModule):\n    def __init__(self):\n        {}\n"
@@ -38,7 +41,7 @@ _KEYS = {name: lazy_re(pattern) for name, pattern in CALLEES.items()}
     "T70",
     title="A constructor is given no arguments that it refuses together",
     source="the sources of lightning, accelerate, torch, transformers and vLLM: a row for each check of theirs in"
-    " knowledge/refused_calls.py",
+    " knowledge/refused_calls.py and refusals/calls.txt",
     leads_to=("program-error",),
     bad=(
         _TRAINER.format(_MANUAL) + "trainer = L.Trainer(gradient_clip_val=1.0)\n",
@@ -46,6 +49,9 @@ _KEYS = {name: lazy_re(pattern) for name, pattern in CALLEES.items()}
         _LOADER.format("persistent_workers=True"),
         _LOADER.format("batch_sampler=torch.utils.data.BatchSampler(order, 8, True), shuffle=True"),
         _DDP.format(True),
+        "import torch\nstep = torch.optim.SGD(net.parameters(), 0.1, nesterov=True)\n",
+        "from peft import LoraConfig\nlora = LoraConfig(r=8, use_dora=True, lora_bias=True)\n",
+        "import torch\nwarm = torch.optim.lr_scheduler.LinearLR(step, 0, total_iters=100)\n",
     ),
     good=(
         _TRAINER.format("pass") + "trainer = L.Trainer(gradient_clip_val=1.0)\n",
@@ -53,6 +59,9 @@ _KEYS = {name: lazy_re(pattern) for name, pattern in CALLEES.items()}
         _LOADER.format("persistent_workers=True, num_workers=workers"),
         _LOADER.format("batch_size=8, shuffle=True"),
         _DDP.format(False),
+        "import torch\nstep = torch.optim.SGD(net.parameters(), 0.1, 0.9, nesterov=True)\n",
+        "import torch\nstep = torch.optim.SGD(net.parameters(), 0.1, *more, nesterov=True)\n",
+        "from peft import LoraConfig\nlora = LoraConfig(r=8, use_dora=True)\n",
     ),
 )
 def arguments_refused_together(job: LintJob) -> Iterator[LintFinding]:
@@ -90,6 +99,13 @@ def _calls(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
             given.facts |= _facts(job, code, call, launch)
             given.is_whole = given.is_whole and len(call.args) <= MOST_POSITIONAL
             yield from of_rows(callee, given, is_silent=is_silent)
+        for call in islice(code.calls, MOST_LINES) if not is_silent else ():
+            name = _made(code, call)
+            if name:
+                positions = made_classes()[name].positions
+                given = of_call(code, call, launch, positions)
+                given.is_whole = given.is_whole and len(call.args) <= max(len(positions), MOST_POSITIONAL)
+                yield from of_rows(name, given, is_silent=False)
         if (whole := _of_nemo(code, launch)) is not None:
             yield from of_rows("nemo", whole, is_silent=is_silent)
 
@@ -128,6 +144,17 @@ def _callee(code: PythonCode, call: ast.Call) -> str:
     last = name.rpartition(".")[2]
     known = _KEYS.get("FullyShardedDataParallel" if last == "FSDP" else last)
     return last if known is not None and known.fullmatch(name) else ""
+
+
+def _made(code: PythonCode, call: ast.Call) -> str:
+    """Its name in the table of classes that refuse something; empty for all others."""
+    name = code.name(call.func)
+    package, _, rest = name.partition(".")
+    key = f"{_PACKAGES.get(package, package)}.{rest.rpartition('.')[2]}"
+    return key if key in made_classes() else ""
+
+
+_PACKAGES = {"pytorch_lightning": "lightning"}
 
 
 def _facts(job: LintJob, code: PythonCode, call: ast.Call, launch: LintLaunch | None) -> dict[str, object]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge import refused_calls, refused_engines, refused_options, refused_training
-from gpudoctor.knowledge.read_refusals import rows_of
+from gpudoctor.knowledge.read_refusals import made_classes, rows_of
 from gpudoctor.lint import look
 from gpudoctor.lint.conditions import names_of
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -118,7 +118,8 @@ def _of_accelerate(given: ToldTogether) -> ToldTogether:
 def of_rows(program: str, given: ToldTogether, *, is_silent: bool) -> Iterator[LintFinding]:
     """What the rows of a program say to what it is told; one for each place."""
     written = _DEFAULTS.get(program, {})
-    generated, known_defaults = rows_of(program)
+    made = made_classes().get(program) if "." in program else None
+    generated, known_defaults = rows_of(program) if made is None else (made.rows, made.defaults)
     only_known = _OnlyKnown(known_defaults | written)
     said: set[int] = set()
     for row in (*(row for row in _ROWS if row.program == program), *generated):
