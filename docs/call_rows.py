@@ -8,12 +8,16 @@ Not shipped.
 """
 
 import ast
+import re
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from refusal_rows import HERE, Rows
-
+_OTHER = runpy.run_path(str(Path(__file__).with_name("refusal_rows.py")))
+Rows: Any = _OTHER["Rows"]
+HERE: Path = _OTHER["HERE"]
 PACKAGES = {
     "trl": ("trl",), "transformers": ("transformers",), "accelerate": ("accelerate",), "peft": ("peft",),
     "lightning": ("lightning",), "ray": ("ray/train", "ray/air"),
@@ -28,6 +32,8 @@ _INSIDE = """
     ClippedGELUActivation TorchExportableModuleWithStaticCache DocumentQuestionAnsweringPipeline OnlineDPOTrainer
     ServableModuleValidator BatcherIterDataPipe BatcherMapDataPipe ShufflerIterDataPipe DataCollatorForChatML
 """
+PLEASE = re.compile(r"[,.;:]?\s+[Pp]lease\b")
+"""What follows it is no refusal."""
 INSIDE = BY_HAND | frozenset(_INSIDE.split())
 """Made by the library itself, or named as much else is."""
 
@@ -68,7 +74,7 @@ def rows_of(node: ast.ClassDef) -> dict[str, str]:
     for line in node.body:
         if isinstance(line, ast.FunctionDef) and line.name in ("__init__", "__post_init__", "post_init"):
             rows.body(line.body, [], {name: name for name in known})
-    return rows.rows
+    return dict(rows.rows)
 
 
 def main(folder: Path) -> None:
@@ -90,7 +96,7 @@ def main(folder: Path) -> None:
                     for at, (each, default) in enumerate(given.items()) if (at <= last if made else each in asked)
                 ]  # fmt: skip
                 lines.append(f"{'@' if made else '@@'} {package} {name} {' '.join(words)}")
-                lines += [f"{when}\t{says}" for when, says in kept.items()]
+                lines += [f"{when}\t{PLEASE.split(says)[0]}" for when, says in kept.items()]
     (HERE / "calls.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(sum("\t" in line for line in lines), "rows of", sum(line.startswith("@") for line in lines), "classes")
 
