@@ -39,3 +39,17 @@ RuntimeError: the scheduler was not stepped. Call scheduler.step() once before t
 """
     fix = explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].fix
     assert "Call scheduler.step() once before the first epoch" in fix.text
+
+
+@pytest.mark.parametrize("folder", ["/root/.cache/uv/builds-v0/.tmpQ4", "/tmp/pip-build-env-4k1/overlay"])
+def test_nobody_is_told_to_install_into_an_environment_that_a_build_has_removed(folder: str) -> None:
+    log = f"""  Call to `setuptools.build_meta:__legacy__.build_wheel` failed (exit status: 1)
+      Traceback (most recent call last):
+        File "<string>", line 12, in <module>
+        File "{folder}/lib/python3.12/site-packages/setuptools/build_meta.py", line 331, in get_requires_for_build_wheel
+          return self._get_build_requires(config_settings, requirements=[])
+        File "<string>", line 19, in <module>
+      ModuleNotFoundError: No module named 'torch'
+"""
+    fix = explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].fix
+    assert "--no-build-isolation" in fix.text and not any(folder in line for line in fix.commands)

@@ -46,6 +46,8 @@ PYTHON = lazy_re(
     r"(?P<env>/(?!home/[^/\s]{1,64}/\.local/|root/\.local/)[\w./+-]{1,200}?)/"
     r"(?:lib/python3\.\d{1,2}/site-packages/|bin/python[\d.]{0,5}: (?:No module|Error while finding))"
 )
+BUILDS = lazy_re(r"/pip-build-env-|/uv/builds-v\d")
+"""A build's own environment, which is made for it and then removed."""
 PIP = lazy_re(r"^python -m pip install (?P<package>[\w.\[\]<>=!-]{1,80})$")
 USING = lazy_re(r"\bUsing (?=\[0\])(?P<list>(?:\[\d{1,2}\][\w.-]{1,15}:\S{2,80}\s?){2,16})")
 INTERFACE = lazy_re(r"\[\d{1,2}\](?P<name>[\w.-]{1,15}):(?P<address>\S{2,80}?)<")
@@ -59,6 +61,8 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     fix, known = cause.fix, CAUSES[cause.cause]
     if (other := OF_ANY_PROGRAM.get(cause.cause)) and fix.text == known.fix.text and not OF_TRAINING.search(log):
         fix = known.fix_for(other)
+    if cause.cause == "library-missing" and BUILDS.search(log) and (built := _built_without(fix.commands)):
+        fix = known.remedy("build-isolation", module=built)
     shown = platforms_of(log)
     if (text := on_platforms(fix.text, shown)) != fix.text:
         fix = Fix(text, fix.commands, otherwise=fix.otherwise)
@@ -81,10 +85,15 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     return cause if fix is cause.fix else structs.replace(cause, fix=fix)
 
 
+def _built_without(lines: Sequence[Command]) -> str:
+    """The package that a line installs, which a build in an environment of its own does not see."""
+    return next((match["package"] for line in lines if (match := PIP.match(line))), "")
+
+
 def _of_its_python(line: Command, log: str) -> Command:
     """pip of the one environment that the log names: what is called python in another shell may be another."""
     match = PIP.match(line)
-    found = {at["env"] for at in PYTHON.finditer(log)} if match else set()
+    found = {at["env"] for at in PYTHON.finditer(log) if not BUILDS.search(at["env"])} if match else set()
     if match is None or len(found) != 1:
         return line
     return command("{:python} -m pip install {:name}", f"{found.pop()}/bin/python", match["package"]) or line
