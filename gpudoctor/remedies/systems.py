@@ -171,8 +171,8 @@ REMEDIES = (
             r"|Failed to build)[\s\S]{0,3000}No module named '(?P<module>torch|numpy|packaging|psutil|pybind11|"
             r"Cython)'",
         ),
-        fix="pip and uv build in an environment of its own, in which {module} is not, wherever else it is installed: with "
-        "{module} in the environment itself build by that (python -m pip install --no-build-isolation PACKAGE), or "
+        fix="pip and uv build in an environment of its own, in which {module} is not, wherever else it is installed: "
+        "with {module} in the environment itself build by that (python -m pip install --no-build-isolation PACKAGE), or "
         "take a wheel that fits torch, CUDA and Python.",
         kind="import",
         lines=True,
