@@ -172,8 +172,8 @@ REMEDIES = (
             r"Cython)'",
         ),
         fix="pip and uv build in an environment of its own, in which {module} is not, wherever else it is installed: "
-        "with {module} in the environment itself build by that (python -m pip install --no-build-isolation PACKAGE), or "
-        "take a wheel that fits torch, CUDA and Python.",
+        "with {module} in the environment itself build by that (python -m pip install --no-build-isolation PACKAGE), "
+        "or take a wheel that fits torch, CUDA and Python.",
         kind="import",
         lines=True,
         source="pip src/pip/_internal/build_env.py; PEP 517",
