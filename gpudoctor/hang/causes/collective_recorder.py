@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import prod
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes.collective_members import conflicts
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.crossed import out_of_order
 from gpudoctor.hang.doing import short
@@ -56,6 +57,8 @@ def groups_crossed(job: HangJob) -> Iterator[HangCause]:
     agreement = job.agreement
     if agreement is None or progress_of(job).verdict == "moves":
         return
+    if conflicts(recorders_of(job)):
+        return  # groups of one name are not one group
     ring = [split for split in agreement.splits if split.group in agreement.cycle and split.parties]
     if len(ring) < 2:
         yield from _apart(job, agreement)
