@@ -194,7 +194,7 @@ WRAPPED = (
     "exec torchrun a", "time torchrun a", "srun -N 2 --ntasks-per-node=1 torchrun a", "mpirun -np 2 -x A torchrun a",
     "singularity exec --nv image.sif torchrun a", "docker run --gpus all --rm -v /a:/b image torchrun a",
     "ssh -p 22 host torchrun a", "bash -lc 'torchrun a'", "sbatch -N2 --wrap='torchrun a'",
-    "ssh host <<E\ntorchrun a\nE\n",
+    "ssh host <<E\ntorchrun a\nE\n", "ssh host <<E &\ntorchrun a\nE\nwait",
     "kubectl exec pod -- torchrun a", "sh -c \"bash -c 'torchrun a'\"", "tmux new-session -d -s x 'torchrun a'",
     "cat > run.sh <<'E'\ntorchrun a\nE\nbash run.sh", "salloc -N1 srun torchrun a", "bash -s <<< 'torchrun a'",
 )  # fmt: skip

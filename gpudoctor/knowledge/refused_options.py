@@ -45,7 +45,9 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "torchtitan": {"parallelism.data_parallel_shard_degree": -1, "parallelism.tensor_parallel_degree": 1,
                    "parallelism.data_parallel_replicate_degree": 1, "parallelism.context_parallel_degree": 1,
                    "parallelism.pipeline_parallel_degree": 1},
-    "verl": {"actor_rollout_ref.rollout.n": 1},
+    "verl": {"actor_rollout_ref.rollout.n": 1, "actor_rollout_ref.actor.megatron.tensor_model_parallel_size": 1,
+             "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size": 1,
+             "actor_rollout_ref.actor.megatron.context_parallel_size": 1},
     "nanotron": {"parallelism.context_parallel_size": 1, "parallelism.dp": 1, "parallelism.tp": 1, "parallelism.pp": 1},
     "finetrainers": {"pp_degree": 1, "dp_degree": 1, "dp_shards": 1, "cp_degree": 1, "tp_degree": 1},
 }  # fmt: skip
@@ -244,6 +246,9 @@ REFUSED = (
          "Sequence length must be divisible by the product of TP degree and 2 * CP degree", "Take such a seq_len."),
         ("parallelism.tensor_parallel_degree > 1 and training.seq_len % parallelism.tensor_parallel_degree != 0",
          "Sequence length must be divisible by the TP degree", "Take such a seq_len."),
+        ("parallelism.expert_parallel_degree > 1 and (world // (parallelism.data_parallel_replicate_degree *"
+         " parallelism.pipeline_parallel_degree)) % parallelism.expert_parallel_degree != 0",
+         "the expert parallel degree must divide dp_shard * cp * tp", "Take a degree that divides it."),
         ("training.global_batch_size > 0 and parallelism.data_parallel_shard_degree > 0 and"
          " training.global_batch_size % (training.local_batch_size * parallelism.data_parallel_replicate_degree *"
          " parallelism.data_parallel_shard_degree) != 0",
@@ -277,6 +282,19 @@ REFUSED = (
          " actor_rollout_ref.actor.strategy != 'megatron' and not actor_rollout_ref.actor.use_dynamic_bsz",
          "real_train_batch_size must be divisible by total n_gpus",
          "Take a train_batch_size whose product with rollout.n is a multiple of the GPUs."),
+        ("told(actor_rollout_ref.actor.ppo_mini_batch_size) and not actor_rollout_ref.actor.ppo_micro_batch_size"
+         " and not actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu and"
+         " not actor_rollout_ref.actor.use_dynamic_bsz and not told(config_name) and not told(config_path)",
+         "[actor] set at least one of actor.ppo_micro_batch_size or actor.ppo_micro_batch_size_per_gpu",
+         "Write actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu."),
+        ("world % actor_rollout_ref.rollout.tensor_model_parallel_size != 0",
+         "rollout world_size is not divisible by infer_tp", "Take a tensor_model_parallel_size that divides the GPUs."),
+        ("actor_rollout_ref.actor.strategy == 'megatron' and world %"
+         " (actor_rollout_ref.actor.megatron.tensor_model_parallel_size *"
+         " actor_rollout_ref.actor.megatron.pipeline_model_parallel_size *"
+         " actor_rollout_ref.actor.megatron.context_parallel_size) != 0",
+         "n_gpus must be divisible by model_parallel_size times context_parallel_size",
+         "Take sizes whose product divides the GPUs."),
         ("actor_rollout_ref.actor.ppo_mini_batch_size % actor_rollout_ref.actor.ppo_micro_batch_size != 0",
          "ppo_mini_batch_size must be divisible by ppo_micro_batch_size", "Take such a size."),
         ("actor_rollout_ref.ref.log_prob_micro_batch_size and"

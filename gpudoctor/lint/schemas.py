@@ -177,7 +177,7 @@ class _SchemaWalk:
         seen: set[str] = set()
         for _ in range(60):
             if not waiting:
-                return ""
+                break
             inside, way = waiting.pop(0)
             for field, shape in self.table.fields(inside).items():
                 for of in re.findall(r"@(\w+)", shape) if len(way) < 3 else ():
@@ -186,7 +186,17 @@ class _SchemaWalk:
                             return ".".join((*way, field))
                         seen.add(of)
                         waiting.append((of, (*way, field)))
-        return ""
+        return self._only_home(key, name)
+
+    def _only_home(self, key: str, name: str) -> str:
+        """The one object right below, written or not, that has the field."""
+        fields = self.table.fields(name).items() if name in self.table.lines else ()
+        homes = [
+            field
+            for field, shape in fields
+            if shape.startswith("@") and any(key in self.table.fields(of) for of in re.findall(r"@(\w+)", shape))
+        ]
+        return homes[0] if len(homes) == 1 else ""
 
     def shape(self, shape: str, tree: Tree, path: Path, of: str) -> Iterator[SchemaProblem]:
         if shape == "*" or tree.first is None:

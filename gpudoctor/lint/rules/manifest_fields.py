@@ -30,6 +30,9 @@ _JOB = (
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: train}\nspec:\n  pytorchReplicaSpec:\n"
         "    Worker:\n      replicas: 2\n      template:\n        spec:\n          containers:\n"
         '            - {name: pytorch, image: "registry/image:tag", command: [torchrun, train.py]}\n',
+        "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {name: train}\nspec:\n  cleanPodPolicy: Running\n"
+        "  mpiReplicaSpecs:\n    Launcher:\n      replicas: 1\n      template:\n        spec:\n          containers:\n"
+        '            - {name: l, image: "registry/image:tag", command: [mpirun, python, train.py]}\n',
     ),
     good=(
         _JOB.format("", "command"),

@@ -1,9 +1,11 @@
-"""Rules of numbers that are added up over the ranks: U27, U28."""
+"""Rules of numbers that are added up over the ranks: U27, U28, U33."""
 
+import ast
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import codes
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
 
@@ -76,3 +78,50 @@ def loss_times_the_ranks(job: LintJob) -> Iterator[LintFinding]:
                 happens="Each step is as many times too large as there are ranks.",
                 fix="Let the loss as it is: the average over the ranks is the gradient of the mean over all.",
             )
+
+
+_TWICE = DDP + "right = torch.zeros(1).cuda()\nseen = torch.ones(1).cuda()\n{}" + RUN
+
+
+@rule(
+    "U33",
+    title="A sum over the ranks is made once",
+    severity="warning",
+    source="torch.distributed.all_reduce works in place: what is summed already is summed again; pyg#9896",
+    bad=(
+        _TWICE.format("dist.all_reduce(right)\ndist.all_reduce(right)\n"),
+        _TWICE.format("dist.all_reduce(right)\ndist.all_reduce(seen)\ndist.all_reduce(right, op=dist.ReduceOp.SUM)\n"),
+    ),
+    good=(
+        _TWICE.format("dist.all_reduce(right)\ndist.all_reduce(seen)\n"),
+        _TWICE.format("dist.all_reduce(right)\nright /= 2\ndist.all_reduce(right)\n"),
+        _TWICE.format("dist.all_reduce(right, op=dist.ReduceOp.MAX)\ndist.all_reduce(right, op=dist.ReduceOp.MAX)\n"),
+        _TWICE.format("dist.all_reduce(right, group=rows)\ndist.all_reduce(right, group=columns)\n"),
+    ),
+)
+def summed_again(job: LintJob) -> Iterator[LintFinding]:
+    """Two sums of one tensor over the same ranks, with other sums alone between them: a name is often copied."""
+    for code in codes(job):
+        for block in (getattr(node, part, ()) for node in code.nodes for part in ("body", "orelse", "finalbody")):
+            if not isinstance(block, list):
+                continue  # a lambda's, a condition's expression
+            summed: dict[str, ast.Call] = {}
+            for statement in block:
+                call = statement.value if isinstance(statement, ast.Expr) else None
+                if not isinstance(call, ast.Call) or code.name(call.func) != "torch.distributed.all_reduce":
+                    summed.clear()
+                    continue
+                how = [ast.unparse(each.value) for each in call.keywords if each.arg == "op"]
+                if len(call.args) != 1 or (how and not how[0].endswith("SUM")):
+                    continue
+                key = " ".join(map(ast.unparse, (*call.args, *(each for each in call.keywords if each.arg == "group"))))
+                if key in summed:
+                    yield LintFinding(
+                        span=code.span(call),
+                        summary=f"{ast.unparse(call.args[0])} is summed over the ranks in line"
+                        f" {code.line_at(summed[key])}, and here again",
+                        happens="all_reduce works in place: the second one adds up sums, which is too much by the"
+                        " number of ranks.",
+                        fix="Take it out, or name the tensor that was meant.",
+                    )
+                summed[key] = call

@@ -57,6 +57,8 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
                     target = _target(each, expander, extra) or target
                 elif each.type in ("pipeline", "list", "command"):
                     commands.append(each)
+                elif each.type == "ERROR" and source.text[each.start_byte : each.end_byte].strip() in ("&", ";"):
+                    continue  # `ssh host <<E &`: no word of the command
                 elif each.is_named and each.type not in (
                     "heredoc_body",
                     "heredoc_start",

@@ -206,6 +206,7 @@ SEVENTH_OF_PROGRAMS = {
     r"is not given it": "T78",
     r"cuda:0": "L18",
     r"\basserts\b": "V23",
+    r"\bthree times\b": "U33",
 }
 """For the seventh starts of programs: from tune's labels and the rules' documentation."""
 
