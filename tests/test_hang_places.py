@@ -2,9 +2,11 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.knowledge.places import is_user, main_thread, moved, place_of
+from gpudoctor.read.job.engine import joined
 from gpudoctor.read.job.sources import where_libraries_part
 from gpudoctor.snapshot.evidence import Frame, Sample, SourceContext, Thread
 from tests.hang_jobs import a_job, member, place_at
@@ -480,3 +482,51 @@ def test_where_ranks_part_in_a_library_its_text_is_wanted() -> None:
     }
     wanted = {pid: [each.line for each in frames] for pid, frames in where_libraries_part(mains).items()}
     assert wanted == {1: [95, 5], 2: [93]}
+
+
+RAY = PACKAGES + "ray/"
+SERVES = f"main_loop {RAY}_private/worker.py:1069 <- <module> {RAY}_private/workers/default_worker.py:323"
+GIVEN = (
+    f"run_train_fn {RAY}train/v2/_internal/execution/worker_group/worker.py:152 <- run python/threading.py:982 <- "
+    "_bootstrap_inner python/threading.py:1045 <- _bootstrap python/threading.py:1002"
+)
+
+
+def of_ray(*stacks: str) -> Sample:
+    """A worker of Ray Train: its main thread serves, and the training function runs in one of the others."""
+    begun = (
+        structs.replace(thread(stack), id=7 + at, name=f"Thread-{at}") for at, stack in enumerate((SERVES, *stacks))
+    )
+    return Sample(at=0.0, threads=tuple(begun))
+
+
+@pytest.mark.parametrize(
+    ("stacks", "chosen"),
+    [
+        ((f"get python/queue.py:171 <- next train.py:18 <- {GIVEN}",), 8),
+        ((f"wait python/threading.py:327 <- {GIVEN}", f"next train.py:18 <- {GIVEN}"), 9),
+        (
+            (f"prefetch train.py:90 <- {GIVEN}", f"all_reduce {C10D}:3252 <- main train.py:41 <- {GIVEN}"),
+            9,
+        ),
+        ((f"wait python/threading.py:327 <- {GIVEN}",), 7),
+    ],
+)
+def test_where_the_main_thread_serves_the_program_is_in_another(stacks: tuple[str, ...], chosen: int) -> None:
+    main = main_thread(of_ray(*stacks), 7)
+    assert main is not None and main.id == chosen
+
+
+def test_what_ray_calls_in_its_main_thread_is_told_of_that_one() -> None:
+    called = of_ray(f"next train.py:18 <- {GIVEN}")
+    acts = structs.replace(called.threads[0], frames=(frame("step train.py:30"), *called.threads[0].frames))
+    main = main_thread(structs.replace(called, threads=(acts, *called.threads[1:])), 7)
+    assert main is not None and main.id == 7
+
+
+def test_the_thread_that_serves_is_not_autograds() -> None:
+    backward = (
+        "_engine_run_backward torch/autograd/graph.py:979 <- backward torch/_tensor.py:623 <- main train.py:61 <- "
+    )
+    threads = of_ray(backward + GIVEN).threads
+    assert joined(threads, 7, 100) == threads

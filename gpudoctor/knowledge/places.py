@@ -50,14 +50,32 @@ class Place(NamedTuple):
     """All of the user's frames, innermost first."""
 
 
+SERVING = (
+    "ray/_private/workers/default_worker.py",
+    "distributed/nanny.py",
+    "distributed/cli/dask_worker.py",
+    "distributed/cli/dask_spec.py",
+)
+"""Programs whose main thread takes orders; what these name runs in another one: Ray Train's worker
+(ray/train/v2/_internal/execution/worker_group/thread_runner.py) and Dask's."""
+
+
 def main_thread(sample: Sample, pid: int) -> Thread | None:
     """The main thread of a sample."""
     return main_of(sample.threads, pid)
 
 
 def main_of(threads: Iterable[Thread], pid: int) -> Thread | None:
-    """The main thread of a process, whose number is the process's."""
-    return next((thread for thread in threads if thread.id == pid), None)
+    """The thread on which the program of a process runs: the main one, whose number is the process's; where that one
+    serves, the oldest that has the program's frames, a collective's before others."""
+    every = tuple(threads)
+    main = next((thread for thread in every if thread.id == pid), None)
+    if main is None or not any(frame.file.endswith(SERVING) for frame in main.frames):
+        return main
+    if any(map(is_user, main.frames)):
+        return main
+    given = [thread for thread in every if thread.id != pid and any(map(is_user, thread.frames))]
+    return next(filter(in_collective, given), given[0] if given else main)
 
 
 def place_of(

@@ -22,19 +22,24 @@ def engine_of(threads: Sequence[Thread], pid: int) -> Thread | None:
         return None
     for thread in threads:
         begun = _python(thread.frames[::-1])
-        if thread.id != pid and begun is not None and not _name(begun).startswith(BEGUN_BY_PYTHON):
+        if (
+            thread is not main
+            and thread.id != pid
+            and begun is not None
+            and not _name(begun).startswith(BEGUN_BY_PYTHON)
+        ):
             return thread
     return None
 
 
 def joined(threads: tuple[Thread, ...], pid: int, most: int) -> tuple[Thread, ...]:
     """What that thread does is what the main thread does: its frames stand there, and once."""
-    engine = engine_of(threads, pid)
+    main, engine = main_of(threads, pid), engine_of(threads, pid)
     if engine is None:
         return threads
     return tuple(
         structs.replace(thread, frames=(*engine.frames, *thread.frames)[:most])
-        if thread.id == pid
+        if thread is main
         else structs.replace(thread, frames=())
         if thread is engine
         else thread

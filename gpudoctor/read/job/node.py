@@ -79,9 +79,9 @@ def _mains(samples: Mapping[int, Sample]) -> dict[int, Thread]:
     """The main threads that run Python, each with the frames of another one of its process that is in a collective."""
     found: dict[int, Thread] = {}
     for pid, sample in samples.items():
-        main = next((thread for thread in sample.threads if thread.id == pid and thread.frames), None)
-        if main is not None:
-            other = next((one for one in sample.threads if one.id != pid and in_collective(one)), None)
+        main = main_thread(sample, pid)
+        if main is not None and main.frames:
+            other = next((one for one in sample.threads if one.id not in (pid, main.id) and in_collective(one)), None)
             found[pid] = main if other is None else structs.replace(main, frames=(*main.frames, *other.frames))
     return found
 

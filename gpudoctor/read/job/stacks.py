@@ -271,7 +271,8 @@ def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Fr
     """What the frames of the program, and of a framework's loop, hold in the main thread and in autograd's, of a dump
     that `read` has read to these threads."""
     called = engine.engine_of(threads, pid)
-    numbers = [at for at, thread in enumerate(threads) if thread.id == pid or thread is called]
+    main = main_of(threads, pid)
+    numbers = [at for at, thread in enumerate(threads) if thread is main or thread is called]
     if not numbers:
         return ()
     every = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :]

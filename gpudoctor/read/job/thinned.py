@@ -5,7 +5,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import structs
 
-from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Thread, Unread
+from gpudoctor.knowledge.places import main_thread
+from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Sample, Thread, Unread
 
 MOST_BYTES = 24 * 1024 * 1024
 """Of an answer; the connection ends at 32 MiB a line."""
@@ -24,16 +25,18 @@ def encoded(evidence: NodeEvidence, limit: int = MOST_BYTES) -> bytes:
 
 
 def _with_frames(process: ProcessEvidence) -> ProcessEvidence:
-    return _thinned(process, lambda thread: bool(thread.frames) or thread.id == process.process.pid)
+    return _thinned(process, lambda thread: bool(thread.frames))
 
 
 def _only_main(process: ProcessEvidence) -> ProcessEvidence:
-    return _thinned(process, lambda thread: thread.id == process.process.pid)
+    return _thinned(process, lambda _: False)
 
 
 def _thinned(process: ProcessEvidence, keep: Callable[[Thread], bool]) -> ProcessEvidence:
-    samples = (
-        structs.replace(sample, threads=tuple(thread for thread in sample.threads if keep(thread)))
-        for sample in process.samples
-    )
+    """With the main threads and those to `keep`."""
+    pid, samples = process.process.pid, list[Sample]()
+    for sample in process.samples:
+        main = main_thread(sample, pid)
+        left = (thread for thread in sample.threads if thread.id == pid or thread is main or keep(thread))
+        samples.append(structs.replace(sample, threads=tuple(left)))
     return structs.replace(process, samples=tuple(samples))
