@@ -27,6 +27,7 @@ PROGRAMS = {
     "curl": "-O",
     "cut": "-d -f",
     "date": "",
+    "dirname": "",
     "df": "-h -hT -i",
     "du": "-x -xh --inodes --max-depth",
     "find": "-name",
@@ -164,7 +165,7 @@ PROGRAMS = {
     "git": "lfs",
     "module": "avail",
     "numba": "-s",
-    "ray": "status",
+    "ray": "list status",  # list: of ray[default], with its dashboard
 }
 """A word without a dash is a subcommand, and where there are some, the first word is one of them."""
 

@@ -32,3 +32,11 @@ def test_a_table_is_cut_nowhere_but_in_the_column_that_gives_way(width: int) -> 
     assert head.split() == ["CUDA", "UUID", "PCI", "Name"]
     assert line.split()[:3] == list(row[:3])
     assert ("\N{HORIZONTAL ELLIPSIS}" in line) == (width < 100)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_what_stands_in_backticks_is_copied_as_one_line(width: int) -> None:
+    line = "`gpudoctor checkpoint model.pt --fix clean.pt`"
+    screen = console(file=io.StringIO(), width=width)
+    show(f"The file holds what a wrapper has put around the weights; {line} writes one without it.", screen)
+    assert line in screen.file.getvalue()  # type: ignore[attr-defined]

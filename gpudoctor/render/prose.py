@@ -19,6 +19,9 @@ UNKNOWN_WIDTH = 80
 """What rich assumes where nothing tells the width."""
 UNKNOWN_HEIGHT = 24
 """Of what is no terminal: a pipe's text has the same lines wherever it is read."""
+QUOTED = lazy_re(r"`[^`]{3,100}`")
+HELD = "\0"
+"""A blank at which no line ends; `safe` leaves none in a text."""
 
 
 def console(*, no_color: bool = False, file: TextIO | None = None, width: int | None = None) -> Console:
@@ -35,11 +38,11 @@ def show(text: str, screen: Console, *, style: str = "", indent: int = 0, head: 
     """A paragraph. The first word takes the style `head` where that is given.
 
     rich would fill every line with blanks, which get pasted along; a word that does not fit (a UUID, a path) stays
-    whole, to be copied.
+    whole, to be copied; so does what stands in backticks, which is mostly a line to paste.
     """
     margin = " " * indent
     lines = textwrap.wrap(
-        safe(text),
+        QUOTED.sub(lambda at: at[0].replace(" ", HELD), safe(text)),
         max(screen.width, NARROWEST),
         initial_indent=margin,
         subsequent_indent=margin,
@@ -47,7 +50,7 @@ def show(text: str, screen: Console, *, style: str = "", indent: int = 0, head: 
         break_on_hyphens=False,
     )
     for number, line in enumerate(lines):
-        written = Text(line, style=style)
+        written = Text(line.replace(HELD, " "), style=style)
         if head and number == 0:
             written.stylize(head, 0, len(line.split(" ", 1)[0]))
         screen.print(written, soft_wrap=True)
