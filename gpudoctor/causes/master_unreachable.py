@@ -12,6 +12,8 @@ CAUSE = Cause(
         "unknown name": Judged("name-resolution", "environment", "after a fix"),
         **dict.fromkeys(("any-name", "ssh-name"), Judged("name-resolution", "environment", "after a fix")),
         "port": Judged("port", "environment", "after a fix"),
+        "ssh-refused": Judged("route", "environment", "after a fix"),
+        "ssh-no-answer": Judged("route", "fabric", "not decided"),
     },
     hangs_by="start",
     meaning=(
@@ -49,6 +51,15 @@ CAUSE = Cause(
         "ssh-name": Fix(
             "Write {address} into DNS or /etc/hosts of the node that calls ssh, or an address in its place into the "
             "hostfile or the launcher's list of hosts."
+        ),
+        "ssh-refused": Fix(
+            "No sshd listens on port {port} of {address}: start it there (sudo systemctl start ssh; in a container "
+            "/usr/sbin/sshd, which its image must have), or name the port on which it does, as Port of that "
+            "host's entry in ~/.ssh/config of the node that starts the job.",
+        ),
+        "ssh-no-answer": Fix(
+            "See whether {address} is up and whether that is its address from here (getent hosts {address}); where it "
+            "is, a firewall drops port {port} between the two, or no route leads there."
         ),
         "reset": Fix(
             "Something took the connection and closed it: rank 0 ended (its own log says why), another program has "

@@ -153,7 +153,8 @@ def verdict(answer: Explanation) -> str:
         zeros = "holds zero bytes and nothing else: its text was never written, or is lost"
         return f"Cannot tell: the log {zeros if answer.bytes else 'is empty'}"
     if answer.well:
-        why = "the job ended well" if answer.course == "ended well" else "the job gets on"
+        # of a rank that went without a word the last line is a step too
+        why = "the job ended well" if answer.course == "ended well" else "the job gets on, as far as this text goes"
         return f"Nothing wrong found in {amount}: {why}{speak}"
     shown = "" if answer.trouble or answer.course_words else "; none shows the job getting on, or ending well"
     return f"No fault that I know in {amount}{shown}{speak}"

@@ -103,6 +103,34 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample="ssh: Could not resolve hostname worker-2: Name or service not known",
         counter="ssh: connected to worker-2",
     ),
+    *(
+        Symptom(
+            f"ssh-{variant}",
+            pattern=r"ssh: connect to host (?P<address>(?!(?:[\w-]{1,40}\.)?"
+            r"(?:github|gitlab|bitbucket|hf|huggingface)\.)"
+            rf"[\w.-]{{1,253}}) port (?P<port>\d{{1,5}}): (?:{errnos})",
+            cause="master-unreachable",
+            variant=f"ssh-{variant}",
+            seen=f"{{address}} {seen}",
+            source="OpenSSH sshconnect.c (ssh_connect_direct)",
+            sample=f"ssh: connect to host worker-2 port 22: {sample}",
+            counter=f"ssh: connect to host github.com port 22: {sample}",
+        )
+        for variant, errnos, seen, sample in (
+            (
+                "refused",
+                "Connection refused",
+                "answers, and nothing takes ssh there on port {port}",
+                "Connection refused",
+            ),
+            (
+                "no-answer",
+                "Connection timed out|Operation timed out|No route to host|Network is unreachable",
+                "is not reached by ssh on port {port}",
+                "Connection timed out",
+            ),
+        )
+    ),
     Symptom(
         "mpi-no-slots",
         pattern=r"not enough slots available in the system to satisfy the (?P<size>\d+)",
