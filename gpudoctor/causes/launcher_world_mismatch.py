@@ -8,6 +8,7 @@ CAUSE = Cause(
     blame="environment",
     restart="after a fix",
     judged={
+        "mpi-daemon-library": Judged("import", "environment", "after a fix"),
         "step": Judged("scheduler", "user", "after a fix"),
         # two settings that contradict each other, refused by who reads them: no launcher was asked
         "lightning": Judged("config", "user", "after a fix"),

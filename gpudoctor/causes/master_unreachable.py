@@ -40,7 +40,10 @@ CAUSE = Cause(
             (command("ip -brief address"),),
         ),
         "unknown name": (
-            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address. Where "
+            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address "
+            "[Kubernetes: there the name is that of the head's service or pod: see that it is there and ready by "
+            "kubectl get service,endpoints,pods, that CoreDNS answers, and have the others wait for the name in an "
+            "init container]. Where "
             "torchrun itself announced that name (its host's, a pod's), start it with --local-addr and an address that "
             "the others reach."
         ),
