@@ -134,7 +134,8 @@ def _merged(same: list[Candidate]) -> Candidate:
     if first.variant in GENERAL and told is not first and told.ranks in ((), first.ranks) and _of_one_kind(first, told):
         # one of them tells more of what to do
         first = structs.replace(first, variant=told.variant, values={**told.values, **first.values})
-        if told.moment.is_before(first.moment) and UNSAID not in told.summary:  # what sums it up came behind it
+        is_before = first.standing == "connection" and told.moment.is_before(first.moment)
+        if is_before and UNSAID not in told.summary:  # what sums it up came behind it
             first = structs.replace(first, summary=told.summary)
     if not first.ranks and len(ranks) == 1 and first.cause in OF_A_RANK:
         named = next(candidate for candidate in alike if candidate.ranks)
