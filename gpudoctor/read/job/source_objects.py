@@ -10,6 +10,8 @@ def val_dataloader(self): return ...        # "data": what a framework's loop go
 """
 
 import ast
+import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.lazy import lazy_re
@@ -19,6 +21,7 @@ from gpudoctor.read.job.source_walk import called, children
 from gpudoctor.snapshot.evidence import Enclosing
 
 MOST_TOLD = 8
+MOST_LEAVES = 64
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Loop = ast.For | ast.AsyncFor | ast.While
 
@@ -27,9 +30,10 @@ def objects(
     tree: ast.Module, statement: ast.stmt, scope: ast.AST, owner: ast.ClassDef | None, names: by_rank.ByRank
 ) -> list[Enclosing]:
     """All of it of one statement, each once."""
-    found = [*_of_receivers(tree, statement, scope, owner, names), *_left(statement, names), *_data(tree)]
+    own = itertools.islice(_of_receivers(tree, statement, scope, owner, names), MOST_LEAVES)
+    found = [*own, *_left(statement, names), *_data(tree)]
     if isinstance(scope, _Function):
-        found += _handed(tree, scope.name, names)
+        found += _handed(tree).get(scope.name, ())
     return list(dict.fromkeys(found))[:MOST_TOLD]
 
 
@@ -56,18 +60,18 @@ def _receivers(statement: ast.stmt) -> dict[str, None]:
         if isinstance(node, ast.Call):
             method = node.func
             for each in (method.value if isinstance(method, ast.Attribute) else method, method):
-                if _is_object(each):
-                    found[text_of(each)] = None
-    over = statement.iter if isinstance(statement, ast.For | ast.AsyncFor) else None
-    if over is not None and _is_object(over):
-        found[text_of(over)] = None
-    return found
+                found[_object(each)] = None
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        found[_object(statement.iter)] = None
+    return {name: None for name in found if name}
 
 
-def _is_object(node: ast.AST) -> bool:
-    if isinstance(node, ast.Attribute):
-        return isinstance(node.value, ast.Name) and node.value.id == "self"
-    return isinstance(node, ast.Name) and node.id != "self"
+def _object(node: ast.AST | None) -> str:
+    """The name of what may be an object: "model", "self.metric"; "" of all else."""
+    if isinstance(node, ast.Name):
+        return node.id if node.id != "self" else ""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return f"self.{node.attr}" if own and isinstance(node, ast.Attribute) else ""
 
 
 def _in_scope(scope: ast.AST, name: str, line: ast.stmt, names: by_rank.ByRank) -> Iterator[Enclosing]:
@@ -88,7 +92,7 @@ def _in_scope(scope: ast.AST, name: str, line: ast.stmt, names: by_rank.ByRank) 
                 [item.optional_vars for item in given],
                 given[0].context_expr if given else None,
             )
-        if isinstance(value, ast.Call) and any(each is not None and text_of(each) == name for each in targets):
+        if isinstance(value, ast.Call) and any(_object(each) == name for each in targets):
             yield Enclosing("made", value.lineno, text_of(value))
         calls = [each for each in called(node) if isinstance(each, ast.Call) and _calls(each, name)]
         if not calls:
@@ -98,12 +102,12 @@ def _in_scope(scope: ast.AST, name: str, line: ast.stmt, names: by_rank.ByRank) 
             if len(given_to) == 1 and _is_truth(given_to[0], truths):
                 yield Enclosing("told", node.lineno, text_of(given_to[0]))
         if isinstance(node, ast.stmt):
-            yield from _led_past(node, line, above, names)
+            yield from _led_past(node, line, scope, names)
 
 
 def _calls(call: ast.Call, name: str) -> bool:
     method = call.func
-    return text_of(method) == name or (isinstance(method, ast.Attribute) and text_of(method.value) == name)
+    return _object(method) == name or (isinstance(method, ast.Attribute) and _object(method.value) == name)
 
 
 def _is_truth(node: ast.AST, truths: frozenset[str] | set[str]) -> bool:
@@ -114,6 +118,7 @@ def _is_truth(node: ast.AST, truths: frozenset[str] | set[str]) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=256)
 def _parents(scope: ast.AST) -> dict[ast.AST, ast.AST]:
     """The statements of a scope in the order of its text, each with the one around it."""
     found: dict[ast.AST, ast.AST] = {}
@@ -126,11 +131,10 @@ def _parents(scope: ast.AST) -> dict[ast.AST, ast.AST]:
     return found
 
 
-def _led_past(
-    node: ast.stmt, line: ast.stmt, above: Mapping[ast.AST, ast.AST], names: by_rank.ByRank
-) -> Iterator[Enclosing]:
+def _led_past(node: ast.stmt, line: ast.stmt, scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The innermost condition around a call that is not around the line too, or else the `continue` and `return` above
     it."""
+    above = _parents(scope)
     around_line = set(_around(line, above)) if line in above else set()
     around = _around(node, above)
     in_one_loop = any(isinstance(each, _Loop) for each in around_line.intersection(around))
@@ -141,12 +145,18 @@ def _led_past(
         yield _as_guard(guard, "asked", names)
         return
     loop = next((each for each in around if isinstance(each, _Loop)), None)
-    for each, parent in above.items():
-        leaves = isinstance(each, ast.Return) or (isinstance(each, ast.Continue) and loop is not None)
-        if leaves and getattr(each, "lineno", 0) < node.lineno and isinstance(parent, ast.If):
-            inner = next((up for up in _around(each, above) if isinstance(up, _Loop)), None)
-            if inner is loop:
-                yield _as_guard(parent, "asked", names)
+    for leaves, guard in _leaves(scope):
+        own = next((up for up in _around(leaves, above) if isinstance(up, _Loop)), None)
+        if leaves.lineno < node.lineno and own is loop and (loop is not None or isinstance(leaves, ast.Return)):
+            yield _as_guard(guard, "asked", names)
+
+
+@functools.lru_cache(maxsize=256)
+def _leaves(scope: ast.AST) -> tuple[tuple[ast.Return | ast.Continue, ast.If], ...]:
+    """The statements by which a scope is left, or a loop in it gone round, under a condition."""
+    every = _parents(scope).items()
+    found = ((own, guard) for own, guard in every if isinstance(own, ast.Return | ast.Continue))
+    return tuple((own, guard) for own, guard in found if isinstance(guard, ast.If))[:MOST_LEAVES]
 
 
 def _around(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> list[ast.AST]:
@@ -171,41 +181,44 @@ def _left(statement: ast.stmt, names: by_rank.ByRank) -> Iterator[Enclosing]:
             yield _as_guard(parent, "left", names)
 
 
-def _handed(tree: ast.Module, name: str, names: by_rank.ByRank) -> list[Enclosing]:
-    """The conditions under which the file hands on its function of this name; none where it also does so without."""
-    scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, _Function))]
-    found: list[Enclosing] = []
-    for scope in scopes:
+@functools.lru_cache(maxsize=8)
+def _handed(tree: ast.Module) -> dict[str, list[Enclosing]]:
+    """By function, the conditions under which the file hands it on; none where it also does so without."""
+    names = by_rank.of(tree)
+    scopes = [node for node in ast.walk(tree) if isinstance(node, _Function)]
+    functions = {scope.name for scope in scopes}
+    found: dict[str, list[Enclosing]] = {}
+    anyhow: set[str] = set()
+    for scope in (tree, *scopes):
         above = _parents(scope)
         for node in above:
-            given = [
-                each
-                for call in called(node)
-                if isinstance(call, ast.Call)
-                for each in (*call.args, *(word.value for word in call.keywords))
-                if isinstance(each, ast.Name | ast.Attribute) and text_of(each).rpartition(".")[2] == name
-            ]
-            if not given:
-                continue
-            guard = next((each for each in _around(node, above) if isinstance(each, ast.If)), None)
-            if guard is None:
-                return []
-            found.append(_as_guard(guard, "handed", names))
-    return found
+            calls = [each for each in called(node) if isinstance(each, ast.Call)]
+            given = (each for call in calls for each in (*call.args, *(word.value for word in call.keywords)))
+            for name in {_last(each) for each in given} & functions:
+                guard = next((each for each in _around(node, above) if isinstance(each, ast.If)), None)
+                if guard is None:
+                    anyhow.add(name)
+                else:
+                    found.setdefault(name, []).append(_as_guard(guard, "handed", names))
+    return {name: own for name, own in found.items() if name not in anyhow}
 
 
-def _data(tree: ast.Module) -> Iterator[Enclosing]:
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@functools.lru_cache(maxsize=8)
+def _data(tree: ast.Module) -> tuple[Enclosing, ...]:
     """What gives a framework its data, by the names of Lightning's and Transformers' hooks."""
-    for node in ast.walk(tree):
-        if isinstance(node, _Function) and _HOOK.fullmatch(node.name):
-            for each in ast.walk(node):
-                if isinstance(each, ast.Return) and each.value is not None:
-                    yield Enclosing("data", each.lineno, node.name)
+    hooks = (node for node in ast.walk(tree) if isinstance(node, _Function) and _HOOK.fullmatch(node.name))
+    returned = ((hook.name, each) for hook in hooks for each in ast.walk(hook) if isinstance(each, ast.Return))
+    return tuple(Enclosing("data", each.lineno, name) for name, each in returned if each.value is not None)
 
 
 _HOOK = lazy_re(r"(?:train|val|test|predict)_dataloader|get_(?:train|eval|test)_dataloader")
 
 
+@functools.lru_cache(maxsize=8)
 def _imported(tree: ast.Module) -> set[str]:
     return {
         (alias.asname or alias.name).partition(".")[0]
