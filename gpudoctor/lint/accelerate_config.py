@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpudoctor.launcher import registry
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintLaunch, Option, TextSection, Word
+from gpudoctor.lint.model import LintLaunch, Option, TextSection, Word, file_named
 
 KINDS = {"MULTI_GPU": "multi-gpu", "FSDP": "use-fsdp", "DEEPSPEED": "use-deepspeed", "MEGATRON_LM": "use-megatron-lm"}
 
@@ -18,10 +18,7 @@ KINDS = {"MULTI_GPU": "multi-gpu", "FSDP": "use-fsdp", "DEEPSPEED": "use-deepspe
 def with_config(launch: LintLaunch, sections: Sequence[TextSection]) -> LintLaunch:
     """With the file's values as options, where its text is given."""
     named = launch.text("config-file") if launch.launcher == "accelerate" else None
-    name = (named or "").rsplit("/", 1)[-1]
-    file = next(
-        (section for section in sections if section.kind == "file" and name and section.name.endswith(name)), None
-    )
+    file = file_named(sections, named or "")
     if file is None:
         return launch
     known = {spec.name for spec in registry.form("accelerate").grammar.options}

@@ -58,7 +58,7 @@ def _put(tree: Tree, path: tuple[str, ...]) -> bool:
 def of_hydra(job: LintJob, folder: str, name: str) -> ComposedConfig | None:
     """Of `@hydra.main(config_path=folder, config_name=name)`: the file and those of its defaults list."""
     name = name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"
-    section = _section(job, posixpath.join(folder, name))
+    section = file_at(job, posixpath.join(folder, name))
     primary = of_file(section) if section is not None else None
     if primary is None or section is None or "@package" in section.text:
         return None
@@ -70,7 +70,7 @@ def of_hydra(job: LintJob, folder: str, name: str) -> ComposedConfig | None:
             continue
         if not group.replace("_", "").replace("-", "").isalnum() or not chosen or "@" in chosen or "$" in chosen:
             return None
-        other = _section(job, posixpath.join(home, group, f"{chosen}.yaml"))
+        other = file_at(job, posixpath.join(home, group, f"{chosen}.yaml"))
         config = of_file(other) if other is not None else None
         if config is None or other is None or "@package" in other.text or "defaults" in config.tree:
             return None
@@ -95,11 +95,16 @@ def _merged(one: Tree, other: Tree) -> Tree:
     return made
 
 
-def _section(job: LintJob, path: str) -> TextSection | None:
-    """The file of this path, from wherever the program stands."""
-    wanted = posixpath.normpath(path).lstrip("./")
-    files = [each for each in job.sections if each.kind == "file"]
-    found = [each for each in files if each.name == wanted or each.name.endswith("/" + wanted)]
+def file_at(job: LintJob, path: str, is_whole: bool = True) -> TextSection | None:
+    """The one file of this path, from wherever the program stands. `is_whole`: not one that is given by the end of its
+    path."""
+    wanted = posixpath.normpath(path)
+    names = [(each, each.name) for each in job.sections if each.kind == "file"]
+    found = [
+        each
+        for each, name in names
+        if f"/{name}".endswith(f"/{wanted.lstrip('./')}") or (not is_whole and wanted.endswith(f"/{name}"))
+    ]
     return found[0] if len(found) == 1 else None
 
 

@@ -5,6 +5,7 @@ known from the text (a variable that nothing sets, the output of a command) is N
 """
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct, field
@@ -179,6 +180,13 @@ class TextSection(Struct, frozen=True):
     def span(self, start: int, end: int) -> Span:
         """A stretch of it, where it stands in the whole."""
         return Span(self.start + start, self.start + end, self.line + self.text.count("\n", 0, start))
+
+
+def file_named(sections: Iterable[TextSection], path: str) -> TextSection | None:
+    """The file of this path's last name, wherever it lies."""
+    name = path.rpartition("/")[2]
+    files = (each for each in sections if each.kind == "file")
+    return next((each for each in files if each.name.rpartition("/")[2] == name), None) if name else None
 
 
 class SbatchOption(Struct, frozen=True):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, file_named
 from gpudoctor.lint.python_code import PythonCode, code_of, codes
 from gpudoctor.lint.python_text import last_name, walked
 
@@ -101,8 +101,7 @@ def program_of(job: LintJob, launch: LintLaunch) -> Program | None:
 def launched_file(job: LintJob, launch: LintLaunch) -> TextSection | None:
     """The file of a program, where the text has it."""
     name = launch.program_file
-    files = (each for each in job.sections if each.kind == "file" and name.endswith(".py"))
-    return next((each for each in files if each.name.rpartition("/")[2] == name), None)
+    return file_named(job.sections, name) if name.endswith(".py") else None
 
 
 def programs(job: LintJob) -> Iterator[Program]:

@@ -11,7 +11,7 @@ from itertools import islice
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob, LintLaunch, TextSection, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, TextSection, Word, file_named
 from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
@@ -40,13 +40,9 @@ def files_of(job: LintJob, launch: LintLaunch) -> Iterator[TextSection]:
     for name in dict.fromkeys(named):
         short = name.rpartition("/")[2]
         short = short if "." in short else f"{short}.yaml"
-        found = next((section for section in job.sections if section.kind == "file" and _is(section.name, short)), None)
+        found = file_named(job.sections, short)
         if found is not None and NAMES.search(found.name):
             yield found
-
-
-def _is(name: str, short: str) -> bool:
-    return name.rpartition("/")[2] == short
 
 
 def of_file(section: TextSection) -> dict[str, ToldOption]:

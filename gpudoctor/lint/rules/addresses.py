@@ -11,14 +11,12 @@ from gpudoctor.lint.look import LintWorld, Value, is_loopback, label, nnodes, nu
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Word
 from gpudoctor.lint.rule import LintFinding, rule
 
-_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
-_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
-_GOOD = "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11")
-_HEAD = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
-_BATCH = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=8\n"
-)
-_SRUN = (
+STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
+C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
+GOOD = "#@ node 0\n" + STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + STATIC.format(1, "10.20.0.11")
+HEAD = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
+BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=8\n"
+SRUN = (
     "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
     " --master-addr={} --master-port=61234 train.py'\n"
 )
@@ -52,18 +50,18 @@ def _one_node(world: LintWorld, launch: LintLaunch) -> bool:
     source="measured with torch 2.13; many threads",
     leads_to=("master-addr-loopback",),
     bad=(
-        "#@ node 0\n" + _STATIC.format(0, "localhost") + "#@ node 1\n" + _STATIC.format(1, "localhost"),
-        "#@ every node\n" + _C10D.format("localhost:29400"),
-        "#@ node 1\n" + _STATIC.format(1, "127.0.0.1"),
+        "#@ node 0\n" + STATIC.format(0, "localhost") + "#@ node 1\n" + STATIC.format(1, "localhost"),
+        "#@ every node\n" + C10D.format("localhost:29400"),
+        "#@ node 1\n" + STATIC.format(1, "127.0.0.1"),
         "accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --machine_rank 1"
         " --main_process_ip 127.0.0.1 --main_process_port 61234 train.py\n",
     ),
     good=(
-        _GOOD,
+        GOOD,
         "torchrun --nnodes=1 --nproc-per-node=4 --master-addr=localhost --master-port=29501 train.py\n",
-        "#@ node 0\n" + _C10D.format("localhost:29400") + "#@ node 1\n" + _C10D.format("head01:29400"),
+        "#@ node 0\n" + C10D.format("localhost:29400") + "#@ node 1\n" + C10D.format("head01:29400"),
         "deepspeed --include localhost:4,5 --master_port=29501 inference.py\n",
-        _C10D.format("localhost:29400").replace("=2 ", "=1:4 "),
+        C10D.format("localhost:29400").replace("=2 ", "=1:4 "),
     ),
 )
 def loopback_master(job: LintJob) -> Iterator[LintFinding]:
@@ -136,12 +134,12 @@ def _is_address(text: str) -> bool:
     source="measured with torch 2.13; many threads",
     leads_to=("master-unreachable",),
     bad=(
-        "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.12"),
-        "#@ node 0\n" + _C10D.format("n1:29400") + "#@ node 1\n" + _C10D.format("n2:29400"),
+        "#@ node 0\n" + STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + STATIC.format(1, "10.20.0.12"),
+        "#@ node 0\n" + C10D.format("n1:29400") + "#@ node 1\n" + C10D.format("n2:29400"),
     ),
     good=(
-        _GOOD,
-        "#@ node 0\n" + _C10D.format("head01:29400") + "#@ node 1\n" + _C10D.format("head01.cluster:29400"),
+        GOOD,
+        "#@ node 0\n" + C10D.format("head01:29400") + "#@ node 1\n" + C10D.format("head01.cluster:29400"),
     ),
 )
 def master_differs(job: LintJob) -> Iterator[LintFinding]:
@@ -176,15 +174,15 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
     leads_to=("master-addr-loopback",),
     bad=(
         "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 --master-addr= --master-port=61234 train.py\n",
-        "MASTER_ADDR=10.20.0.11\n#@ node 1\n" + _STATIC.format(1, "$MASTER_ADRR"),
-        _BATCH + f"HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
+        "MASTER_ADDR=10.20.0.11\n#@ node 1\n" + STATIC.format(1, "$MASTER_ADRR"),
+        BATCH + f"HEAD={HEAD}\n" + SRUN.format("$HEAD"),
     ),
     good=(
-        "export MASTER_ADDR=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
-        _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
-        "mapfile -t hosts < hosts.txt\n" + _STATIC.format("$NODE_RANK", "${hosts[0]}"),
-        "set -euo pipefail\n" + _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
-        _BATCH + f"export HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
+        "export MASTER_ADDR=10.20.0.11\n" + STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
+        STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
+        "mapfile -t hosts < hosts.txt\n" + STATIC.format("$NODE_RANK", "${hosts[0]}"),
+        "set -euo pipefail\n" + STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
+        BATCH + f"export HEAD={HEAD}\n" + SRUN.format("$HEAD"),
         "two: env\n\ttorchrun --nnodes=2 --node-rank=$(NODE_RANK) --nproc-per-node=4 \\\n"
         "\t\t--master-addr=$(HEAD) --master-port=61234 train.py\n",
     ),
@@ -273,11 +271,11 @@ def _near(one: str, other: str) -> bool:
     source="measured with torch 2.13: c10d fails with 0.0.0.0 even on one node; threads",
     leads_to=("master-addr-loopback",),
     bad=(
-        "#@ every node\n" + _STATIC.format("$NODE_RANK", "0.0.0.0"),
+        "#@ every node\n" + STATIC.format("$NODE_RANK", "0.0.0.0"),
         "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=0.0.0.0:29400 train.py\n",
     ),
     good=(
-        _GOOD,
+        GOOD,
         "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=localhost:29400 train.py\n",
     ),
 )

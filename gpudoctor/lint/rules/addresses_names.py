@@ -11,12 +11,9 @@ from gpudoctor.lint.edits import everywhere, replace_piece
 from gpudoctor.lint.look import LintWorld, Value, is_loopback, label, value
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.rule import Edit, LintFinding, rule
-from gpudoctor.lint.rules.addresses import addressed
+from gpudoctor.lint.rules.addresses import C10D, GOOD, STATIC, addressed
 
-_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
-_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
-_GOOD = "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11")
-_GOOD_C10D = _C10D.format("head01:29400")
+_GOOD_C10D = C10D.format("head01:29400")
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
 _SAMPLES = {
     "192.168.1.1": "mostly a router's, and in many tutorials",
@@ -63,11 +60,11 @@ def _once(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
     source="pytorch#49084; many threads with addresses out of the documentation",
     leads_to=("master-unreachable",),
     bad=(
-        "#@ every node\n" + _STATIC.format("$NODE_RANK", "192.168.1.1"),
-        "#@ node 1\n" + _STATIC.format(1, "203.0.113.7"),
-        "#@ node 1\n" + _STATIC.format(1, "172.17.0.2"),
+        "#@ every node\n" + STATIC.format("$NODE_RANK", "192.168.1.1"),
+        "#@ node 1\n" + STATIC.format(1, "203.0.113.7"),
+        "#@ node 1\n" + STATIC.format(1, "172.17.0.2"),
     ),
-    good=(_GOOD, _GOOD_C10D),
+    good=(GOOD, _GOOD_C10D),
 )
 def sample_address(job: LintJob) -> Iterator[LintFinding]:
     """An address that was left from a tutorial, or that other machines cannot reach, belongs to nobody here. Whether an
@@ -95,21 +92,21 @@ def sample_address(job: LintJob) -> Iterator[LintFinding]:
     source="measured: getaddrinfo; MONAI/model-zoo#146",
     leads_to=("master-unreachable",),
     bad=(
-        "#@ node 1\n" + _STATIC.format(1, "tcp://10.20.0.11"),
-        "#@ node 1\n" + _STATIC.format(1, "user@10.20.0.11"),
-        "#@ node 1\n" + _STATIC.format(1, "10.20.0.11:61234"),
-        "#@ node 1\n" + _STATIC.format(1, "10.20.300.11"),
-        _C10D.format("3472853:29400"),
-        _C10D.format("http://head01:29400"),
-        _BATCH + "export HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST)\nsrun " + _C10D.format("$HEAD:29400"),
-        _BATCH + "HEAD=$(srun hostname --ip-address)\nsrun " + _C10D.format("$HEAD:29400"),
+        "#@ node 1\n" + STATIC.format(1, "tcp://10.20.0.11"),
+        "#@ node 1\n" + STATIC.format(1, "user@10.20.0.11"),
+        "#@ node 1\n" + STATIC.format(1, "10.20.0.11:61234"),
+        "#@ node 1\n" + STATIC.format(1, "10.20.300.11"),
+        C10D.format("3472853:29400"),
+        C10D.format("http://head01:29400"),
+        _BATCH + "export HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST)\nsrun " + C10D.format("$HEAD:29400"),
+        _BATCH + "HEAD=$(srun hostname --ip-address)\nsrun " + C10D.format("$HEAD:29400"),
     ),
     good=(
-        _BATCH + "N=($(scontrol show hostnames))\nHEAD=${N[0]}\nsrun " + _C10D.format("$HEAD:29400"),
-        _BATCH + "H=$(srun -N1 -n1 hostname -i)\nsrun " + _C10D.format("$H:29400"),
-        _GOOD,
+        _BATCH + "N=($(scontrol show hostnames))\nHEAD=${N[0]}\nsrun " + C10D.format("$HEAD:29400"),
+        _BATCH + "H=$(srun -N1 -n1 hostname -i)\nsrun " + C10D.format("$H:29400"),
+        GOOD,
         _GOOD_C10D,
-        "#@ node 1\n" + _STATIC.format(1, "fd00:20::11"),
+        "#@ node 1\n" + STATIC.format(1, "fd00:20::11"),
     ),
 )
 def not_a_host(job: LintJob) -> Iterator[LintFinding]:
@@ -199,13 +196,13 @@ def _prints_every_node(shown: str) -> bool:
     source="measured with torch 2.13; pytorch#67581",
     leads_to=("rdzv-host-mismatch",),
     bad=(
-        _C10D.format("192.168.56.101:29400"),
-        "#@ every node\n" + _C10D.format("10.20.0.11:29400").replace("=2 ", "=1:2 --max-restarts=3 "),
+        C10D.format("192.168.56.101:29400"),
+        "#@ every node\n" + C10D.format("10.20.0.11:29400").replace("=2 ", "=1:2 --max-restarts=3 "),
     ),
     good=(
         _GOOD_C10D,
-        "#@ node 0\n" + _C10D.format("10.20.0.11:29400 --rdzv-conf=is_host=1 --local-addr=10.20.0.11"),
-        _GOOD,
+        "#@ node 0\n" + C10D.format("10.20.0.11:29400 --rdzv-conf=is_host=1 --local-addr=10.20.0.11"),
+        GOOD,
     ),
 )
 def c10d_by_address(job: LintJob) -> Iterator[LintFinding]:
@@ -244,8 +241,8 @@ def backend_is_not_c10d(launch: LintLaunch) -> bool:
     needs="probe",
     source="measured with torch 2.13; pytorch#73656, #74824",
     leads_to=("master-unreachable",),
-    bad=(_GOOD_C10D, "#@ every node\n" + _C10D.format("$HEAD:29400")),
-    good=(_GOOD, _C10D.format("head01:29400 --local-addr=10.20.0.11")),
+    bad=(_GOOD_C10D, "#@ every node\n" + C10D.format("$HEAD:29400")),
+    good=(GOOD, C10D.format("head01:29400 --local-addr=10.20.0.11")),
 )
 def c10d_needs_names(job: LintJob) -> Iterator[LintFinding]:
     """After the c10d rendezvous the workers connect to rank 0's full host name and a random port, whatever the endpoint
@@ -269,8 +266,8 @@ def c10d_needs_names(job: LintJob) -> Iterator[LintFinding]:
     "A12",
     title="An IPv6 address in an endpoint stands in brackets",
     source="measured with torch 2.13",
-    bad=(_C10D.format("fd00:20::11:29400"), _C10D.format("fd00:20::11"), _C10D.format("[fd00:20::11:29400")),
-    good=(_C10D.format("[fd00:20::11]:29400"), _C10D.format("'[fd00:20::11]:29400'"), _GOOD_C10D),
+    bad=(C10D.format("fd00:20::11:29400"), C10D.format("fd00:20::11"), C10D.format("[fd00:20::11:29400")),
+    good=(C10D.format("[fd00:20::11]:29400"), C10D.format("'[fd00:20::11]:29400'"), _GOOD_C10D),
 )
 def ipv6_without_brackets(job: LintJob) -> Iterator[LintFinding]:
     """host:port is split at a colon, and an IPv6 address is full of them: only brackets say where it ends."""
@@ -311,10 +308,10 @@ def ipv6_without_brackets(job: LintJob) -> Iterator[LintFinding]:
     leads_to=("master-addr-loopback", "master-unreachable"),
     bad=(
         "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nexport HEAD=$(hostname -I | awk '{print $1}')\n"
-        "srun bash -c '" + _STATIC.format("$SLURM_NODEID", "$HEAD").strip() + "'\n",
-        "#@ node 0\nIP=$(hostname --ip-address)\n" + _STATIC.format(0, "$IP"),
+        "srun bash -c '" + STATIC.format("$SLURM_NODEID", "$HEAD").strip() + "'\n",
+        "#@ node 0\nIP=$(hostname --ip-address)\n" + STATIC.format(0, "$IP"),
     ),
-    good=(_GOOD, "#@ node 0\nHEAD=$(hostname)\n" + _STATIC.format(0, "$HEAD")),
+    good=(GOOD, "#@ node 0\nHEAD=$(hostname)\n" + STATIC.format(0, "$HEAD")),
 )
 def first_of_many_addresses(job: LintJob) -> Iterator[LintFinding]:
     """`hostname -I` lists the addresses of all interfaces in no promised order, and `hostname -i` asks the resolver: on
@@ -348,11 +345,11 @@ def first_of_many_addresses(job: LintJob) -> Iterator[LintFinding]:
     source="our inference; RFC 952 and RFC 1123",
     leads_to=("master-unreachable",),
     bad=(
-        _C10D.format("gpu_node_1:29400"),
-        "#@ node 0\n" + _C10D.format("head01:29400") + "#@ node 1\n" + _C10D.format("head01.cluster:29400"),
-        "#@ node 0\n" + _STATIC.format(0, "Head01") + "#@ node 1\n" + _STATIC.format(1, "head01"),
+        C10D.format("gpu_node_1:29400"),
+        "#@ node 0\n" + C10D.format("head01:29400") + "#@ node 1\n" + C10D.format("head01.cluster:29400"),
+        "#@ node 0\n" + STATIC.format(0, "Head01") + "#@ node 1\n" + STATIC.format(1, "head01"),
     ),
-    good=(_GOOD, _GOOD_C10D),
+    good=(GOOD, _GOOD_C10D),
 )
 def doubtful_name(job: LintJob) -> Iterator[LintFinding]:
     """A name with an underscore is no valid host name, and some resolvers refuse it. A name that is written with a

@@ -8,19 +8,8 @@ from gpudoctor.lint import look
 from gpudoctor.lint.look import is_loopback, number, value
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
-from gpudoctor.lint.rules.addresses import addressed
+from gpudoctor.lint.rules.addresses import BATCH, C10D, GOOD, HEAD, SRUN, STATIC, addressed
 
-_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={} --master-port=61234 train.py\n"
-_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
-_GOOD = "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11")
-_HEAD = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)'
-_BATCH = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=8\n"
-)
-_SRUN = (
-    "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
-    " --master-addr={} --master-port=61234 train.py'\n"
-)
 _ELSEWHERE = lazy_re(r"\b(?:srun|ssh|pdsh|clush|scontrol|dig|getent|host|nslookup|head_?node|kubectl)\b")
 _OWN_NAME = lazy_re(
     r"\bhostname\b|^\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|\buname -n\b|\bhostname -[Iifs]|\bip (?:-\S+ )*addr"
@@ -34,15 +23,15 @@ _LOCAL_DEFAULT = lazy_re(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.
     source="many threads",
     leads_to=("master-addr-loopback",),
     bad=(
-        "#@ every node\n" + _STATIC.format("$NODE_RANK", "${MASTER_IP:-localhost}"),
-        "HEAD=$(cat head.txt 2>/dev/null || echo localhost)\n" + _C10D.format("$HEAD:29400"),
+        "#@ every node\n" + STATIC.format("$NODE_RANK", "${MASTER_IP:-localhost}"),
+        "HEAD=$(cat head.txt 2>/dev/null || echo localhost)\n" + C10D.format("$HEAD:29400"),
         "torchrun --nnodes=4 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=${HEAD:=127.0.0.1}:2940 t.py\n",
     ),
     good=(
-        _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
+        STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
         "torchrun --nnodes=${NNODES:-1} --nproc-per-node=4 --node-rank=${NODE_RANK:-0}"
         " --master-addr=${MASTER_ADDR:-localhost} --master-port=29501 train.py\n",
-        "HEAD=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "${HEAD:-localhost}"),
+        "HEAD=10.20.0.11\n" + STATIC.format("$NODE_RANK", "${HEAD:-localhost}"),
     ),
 )
 def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
@@ -79,13 +68,13 @@ def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
     source="our inference from A02, which is measured",
     leads_to=("master-unreachable",),
     bad=(
-        "#@ every node\n" + _STATIC.format("$NODE_RANK", "$(hostname -I | awk '{print $1}')"),
-        _BATCH + _SRUN.format("$(hostname)"),
-        "#@ node 0\n" + _C10D.format("$(hostname):29400") + "#@ node 1\n" + _C10D.format("$(hostname):29400"),
+        "#@ every node\n" + STATIC.format("$NODE_RANK", "$(hostname -I | awk '{print $1}')"),
+        BATCH + SRUN.format("$(hostname)"),
+        "#@ node 0\n" + C10D.format("$(hostname):29400") + "#@ node 1\n" + C10D.format("$(hostname):29400"),
     ),
     good=(
-        _BATCH + "export MASTER_ADDR=$(hostname)\n" + _SRUN.format("$MASTER_ADDR"),
-        "#@ node 0\n" + _STATIC.format(0, "$(hostname)") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11"),
+        BATCH + "export MASTER_ADDR=$(hostname)\n" + SRUN.format("$MASTER_ADDR"),
+        "#@ node 0\n" + STATIC.format(0, "$(hostname)") + "#@ node 1\n" + STATIC.format(1, "10.20.0.11"),
         "deepspeed --hostfile hosts --master_addr $(hostname -I | awk '{print $1}') t.py\n#@ file hosts\nn1 slots=4\n"
         "n2 slots=4\n",
         Example(
@@ -118,7 +107,7 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
                     summary=f"{address.written} is {origin.raw}: on every node another one",
                     happens="Every node takes its own address for the head's: nobody meets anybody; after 60 s (c10d)"
                     " or 600 s there is a time-out.",
-                    fix=f"Before srun, in the batch script: export MASTER_ADDR={_HEAD}; in the task: $MASTER_ADDR."
+                    fix=f"Before srun, in the batch script: export MASTER_ADDR={HEAD}; in the task: $MASTER_ADDR."
                     if in_srun
                     else "Find the address out on the head, and give that to all nodes.",
                 )
@@ -149,11 +138,11 @@ _SUBMITTED = ("SLURM_SUBMIT_HOST", "PBS_O_HOST", "LSB_SUB_HOST")
     source="measured with Slurm 22.05; pith-train pull request 47",
     leads_to=("master-unreachable",),
     bad=(
-        _BATCH + "export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR\n" + _SRUN.format("$MASTER_ADDR"),
-        _BATCH + _SRUN.format("$SLURM_LAUNCH_NODE_IPADDR"),
-        _BATCH + "export HEAD=$SLURM_SUBMIT_HOST\n" + _SRUN.format("$HEAD"),
+        BATCH + "export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR\n" + SRUN.format("$MASTER_ADDR"),
+        BATCH + SRUN.format("$SLURM_LAUNCH_NODE_IPADDR"),
+        BATCH + "export HEAD=$SLURM_SUBMIT_HOST\n" + SRUN.format("$HEAD"),
     ),
-    good=(_BATCH + f"export MASTER_ADDR={_HEAD}\n" + _SRUN.format("$MASTER_ADDR"), _GOOD),
+    good=(BATCH + f"export MASTER_ADDR={HEAD}\n" + SRUN.format("$MASTER_ADDR"), GOOD),
 )
 def head_is_where_it_was_submitted(job: LintJob) -> Iterator[LintFinding]:
     """SLURM_LAUNCH_NODE_IPADDR is the address from which srun was called: the login node, where srun is called there,
@@ -166,7 +155,7 @@ def head_is_where_it_was_submitted(job: LintJob) -> Iterator[LintFinding]:
                         span=origin.span or address.span,
                         summary=f"{address.written} is {origin.raw}: the machine on which the job was submitted",
                         happens="No rank runs on a login node: nobody listens there, and all ranks time out.",
-                        fix=f"Use the first node of the job: MASTER_ADDR={_HEAD}."
+                        fix=f"Use the first node of the job: MASTER_ADDR={HEAD}."
                         if origin.name == "SLURM_SUBMIT_HOST"
                         else "Use the first node of the job.",
                     )
@@ -179,7 +168,7 @@ def head_is_where_it_was_submitted(job: LintJob) -> Iterator[LintFinding]:
                     summary=f"{address.written} is {origin.raw}: the address of the node that called srun",
                     happens="It is empty in the batch script." if batch
                     else "From a login node srun hands over the login node's address: nobody listens there.",
-                    fix=f"Use the first node of the job, before srun: MASTER_ADDR={_HEAD}.",
-                    edits=(Edit(origin.span, _HEAD),) if batch and origin.span is not None else (),
+                    fix=f"Use the first node of the job, before srun: MASTER_ADDR={HEAD}.",
+                    edits=(Edit(origin.span, HEAD),) if batch and origin.span is not None else (),
                 )  # fmt: skip
                 break

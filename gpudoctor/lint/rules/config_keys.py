@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.composed_config import ComposedConfig, added, missing, of_file, of_hydra
+from gpudoctor.lint.composed_config import ComposedConfig, added, file_at, missing, of_file, of_hydra
 from gpudoctor.lint.config_reads import Holder, holders, is_changed, reads, stored
 from gpudoctor.lint.model import LintJob, LintLaunch, Word
 from gpudoctor.lint.program_arguments import option_of, own_parser
@@ -255,11 +255,8 @@ def _loaded(job: LintJob, code: PythonCode, launch: LintLaunch, call: ast.Call) 
         path = option_of(code, given.attr, launch)
     if not isinstance(path, str) or not path.endswith((".yaml", ".yml", ".json")):
         return None
-    name = posixpath.normpath(path)
-    files = [each for each in job.sections if each.kind == "file"]
-    found = [each for each in files if (each.name == name or name.endswith("/" + each.name)
-             or each.name.endswith("/" + name))]  # fmt: skip
-    return of_file(found[0]) if len(found) == 1 else None
+    file = file_at(job, path, is_whole=False)
+    return of_file(file) if file is not None else None
 
 
 def _taken(

@@ -12,10 +12,9 @@ from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
+from gpudoctor.lint.rules.rank_courses import DDP, HEAD, RUN, of
 
-_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
-_ACCELERATE = _HEAD + "from accelerate import Accelerator\n"
+_ACCELERATE = HEAD + "from accelerate import Accelerator\n"
 _LAUNCH = "#@ every node\naccelerate launch --multi_gpu --num_processes 2 t.py\n"
 _FSDP = (
     "import torch\nimport torch.distributed as dist\n"
@@ -48,7 +47,7 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         + RUN,
         DDP.replace("make()", "torch.nn.Linear(4, 4)") + "if rank == 0:\n    net.module.load_state_dict(w)\n"
         "for x in data():\n    net(x).sum().backward()\n" + RUN,
-        _HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\nfor k in range(5):\n    fold(k)\n"
+        HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\nfor k in range(5):\n    fold(k)\n"
         + RUN,
         DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
         "    loss.backward()\n    wandb.log({'loss': loss})\n" + RUN,
@@ -76,10 +75,10 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nscaler = torch.amp.GradScaler('cuda')\nfor x in data():\n"
         "    opt.zero_grad()\n    scaler.scale(net(x).sum()).backward()\n    opt.step()\n" + RUN,
         _FSDP.format("") + "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n",
-        _HEAD + "from datasets import load_dataset\nfrom transformers import Trainer\n"
+        HEAD + "from datasets import load_dataset\nfrom transformers import Trainer\n"
         "rows = load_dataset('json', split='train', streaming=True).map(words)\n"
         "Trainer(model=net, train_dataset=rows).train()\n" + RUN,
-        _HEAD + "from multiprocessing import Process\ndef go(rank):\n    torch.cuda.set_device(rank)\n"
+        HEAD + "from multiprocessing import Process\ndef go(rank):\n    torch.cuda.set_device(rank)\n"
         "print(torch.cuda.get_device_name(0))\nfor rank in range(2):\n    Process(target=go, args=(rank,)).start()\n"
         "#@ every node\npython t.py\n",
     ),
@@ -98,7 +97,7 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         DDP + "if rank == 0:\n    net.module.load_state_dict(w)\n    save(net)\n" + RUN,
         DDP + "import torch\nplan = torch.optim.lr_scheduler.StepLR(opt, 1)\nfor x in data():\n"
         "    net(x).sum().backward()\n    if rank == 0:\n        plan.step()\n    else:\n        plan.step()\n" + RUN,
-        _HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\n    dist.destroy_process_group()\n"
+        HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\n    dist.destroy_process_group()\n"
         "for k in range(5):\n    fold(k)\n" + RUN,
         DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
         "    loss.backward()\n    if rank == 0:\n        wandb.log({'loss': loss})\n" + RUN,

@@ -11,15 +11,15 @@ from gpudoctor.lint.look import LintWorld, Value, value
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
-_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port={} train.py\n"
-_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=head01:{} train.py\n"
-_GOOD = "#@ node 0\n" + _STATIC.format(0, 61234) + "#@ node 1\n" + _STATIC.format(1, 61234)
-_ONE = "torchrun --nnodes=1 --nproc-per-node=4 --master-port={} train.py\n"
-_BATCH = (
+STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port={} train.py\n"
+C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=head01:{} train.py\n"
+GOOD = "#@ node 0\n" + STATIC.format(0, 61234) + "#@ node 1\n" + STATIC.format(1, 61234)
+ONE = "torchrun --nnodes=1 --nproc-per-node=4 --master-port={} train.py\n"
+BATCH = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=8\n"
     'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)\n'
 )
-_SRUN = (
+SRUN = (
     "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
     " --master-addr=$MASTER_ADDR --master-port={} train.py'\n"
 )
@@ -96,17 +96,17 @@ def _remainder(match: re.Match[str]) -> str:
     title="The port is a whole number up to 65535",
     source="measured with torch 2.13; threads",
     bad=(
-        *(_ONE.format(70000), "#@ node 1\n" + _STATIC.format(1, "29500a"), _C10D.format("654321"), _ONE.format(-1)),
-        _ONE.format("$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 5))"),
-        _ONE.format("$((10000 + SLURM_JOB_ID % 60000))"),
-        _ONE.format("$((50000 + RANDOM))"),
-        _ONE.format("$((20000 + ${SLURM_JOB_ID: -4}))"),
+        *(ONE.format(70000), "#@ node 1\n" + STATIC.format(1, "29500a"), C10D.format("654321"), ONE.format(-1)),
+        ONE.format("$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 5))"),
+        ONE.format("$((10000 + SLURM_JOB_ID % 60000))"),
+        ONE.format("$((50000 + RANDOM))"),
+        ONE.format("$((20000 + ${SLURM_JOB_ID: -4}))"),
     ),
     good=(
-        *(_ONE.format(29511), _GOOD, _ONE.format("$PORT"), _ONE.format("$((20000 + RANDOM))")),
-        _ONE.format("$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4))"),
-        _ONE.format("$(expr 10000 + $(echo $SLURM_JOBID | tail -c 5))"),
-        _ONE.format("$((20000 + 10#${SLURM_JOB_ID: -4}))"),
+        *(ONE.format(29511), GOOD, ONE.format("$PORT"), ONE.format("$((20000 + RANDOM))")),
+        ONE.format("$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4))"),
+        ONE.format("$(expr 10000 + $(echo $SLURM_JOBID | tail -c 5))"),
+        ONE.format("$((20000 + 10#${SLURM_JOB_ID: -4}))"),
     ),
 )
 def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
@@ -148,8 +148,8 @@ def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     "P02",
     title="The port is 1024 or above",
     source="nccl#743; threads",
-    bad=(_ONE.format(80), "#@ node 0\n" + _STATIC.format(0, "0999") + "#@ node 1\n" + _STATIC.format(1, "0999")),
-    good=(_ONE.format(1024), _GOOD, _C10D.format(29400)),
+    bad=(ONE.format(80), "#@ node 0\n" + STATIC.format(0, "0999") + "#@ node 1\n" + STATIC.format(1, "0999")),
+    good=(ONE.format(1024), GOOD, C10D.format(29400)),
 )
 def privileged_port(job: LintJob) -> Iterator[LintFinding]:
     """Only root may listen on ports below 1024; the head of a job that a user starts ends at once."""
@@ -194,10 +194,10 @@ def _formula(setting: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, in
     source="Linux ip-sysctl; enroot's 50-slurm-pytorch hook uses 61000 + id % 4536; threads",
     leads_to=("master-port-in-use",),
     bad=(
-        _BATCH + "export MASTER_PORT=$((49152 + SLURM_JOB_ID % 10000))\n" + _SRUN.format("$MASTER_PORT"),
-        "#@ node 0\n" + _STATIC.format(0, 45321) + "#@ node 1\n" + _STATIC.format(1, 45321),
+        BATCH + "export MASTER_PORT=$((49152 + SLURM_JOB_ID % 10000))\n" + SRUN.format("$MASTER_PORT"),
+        "#@ node 0\n" + STATIC.format(0, 45321) + "#@ node 1\n" + STATIC.format(1, 45321),
     ),
-    good=(_GOOD, _BATCH + "export MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))\n" + _SRUN.format("$MASTER_PORT")),
+    good=(GOOD, BATCH + "export MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))\n" + SRUN.format("$MASTER_PORT")),
 )
 def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
     """Linux takes the ports 32768 to 60999 for outgoing connections: once in a while one of those is the port that the
@@ -248,13 +248,13 @@ def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
     severity="warning",
     source="bash(1): RANDOM is 0 to 32767; threads",
     bad=(
-        _BATCH + "export MASTER_PORT=$RANDOM\n" + _SRUN.format("$MASTER_PORT"),
-        _ONE.format("$((RANDOM % 10000))"),
-        _ONE.format("$RANDOM"),
+        BATCH + "export MASTER_PORT=$RANDOM\n" + SRUN.format("$MASTER_PORT"),
+        ONE.format("$((RANDOM % 10000))"),
+        ONE.format("$RANDOM"),
     ),
     good=(
-        _ONE.format("$((20000 + RANDOM % 10000))"),
-        _BATCH + "export MASTER_PORT=$((20000 + RANDOM % 10000))\n" + _SRUN.format("$MASTER_PORT"),
+        ONE.format("$((20000 + RANDOM % 10000))"),
+        BATCH + "export MASTER_PORT=$((20000 + RANDOM % 10000))\n" + SRUN.format("$MASTER_PORT"),
     ),
 )
 def random_port_too_low(job: LintJob) -> Iterator[LintFinding]:
@@ -305,10 +305,10 @@ def _adds(setting: Value) -> bool:
     source="the source of torch 2.13 and accelerate 1.15",
     leads_to=("master-unreachable",),
     bad=(
-        "#@ node 0\n" + _STATIC.format(0, 0) + "#@ node 1\n" + _STATIC.format(1, 0),
-        "#@ every node\n" + _C10D.format(0),
+        "#@ node 0\n" + STATIC.format(0, 0) + "#@ node 1\n" + STATIC.format(1, 0),
+        "#@ every node\n" + C10D.format(0),
     ),
-    good=(_GOOD, "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py\n"),
+    good=(GOOD, "torchrun --nnodes=1 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py\n"),
 )
 def port_zero_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     """Port 0 means a free one, which the head then knows, and nobody else does."""

@@ -9,21 +9,9 @@ from gpudoctor.lint.edits import insert_options, replace_piece, spell
 from gpudoctor.lint.look import TORCHRUN, label, value
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
-from gpudoctor.lint.rules.ports import each_port, port_number, ported
+from gpudoctor.lint.rules.ports import BATCH, C10D, GOOD, ONE, SRUN, STATIC, each_port, port_number, ported
 from gpudoctor.lint.rules.rendezvous import PER_NODE
 
-_STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port={} train.py\n"
-_C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=head01:{} train.py\n"
-_GOOD = "#@ node 0\n" + _STATIC.format(0, 61234) + "#@ node 1\n" + _STATIC.format(1, 61234)
-_ONE = "torchrun --nnodes=1 --nproc-per-node=4 --master-port={} train.py\n"
-_BATCH = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=8\n"
-    'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)\n'
-)
-_SRUN = (
-    "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
-    " --master-addr=$MASTER_ADDR --master-port={} train.py'\n"
-)
 _OF_THE_JOB = "$((61000 + SLURM_JOB_ID % 4536))"
 """A port of the job's own, outside of the range that Linux hands out."""
 _FREE_PORT = lazy_re(r"free_?port|getsockname|\bss\b.*\bcomm\b|unused_?port", re.IGNORECASE)
@@ -75,7 +63,7 @@ def _id(launch: LintLaunch) -> str:
     source="measured with torch 2.13 and 1.12; many threads",
     leads_to=("master-port-in-use",),
     bad=(
-        "#@ job 1, same host\n" + _ONE.format(29501) + "#@ job 2, same host\n" + _ONE.format(29501),
+        "#@ job 1, same host\n" + ONE.format(29501) + "#@ job 2, same host\n" + ONE.format(29501),
         Example(
             "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 a.py &\n"
             "CUDA_VISIBLE_DEVICES=2,3 torchrun --nproc_per_node=2 b.py &\nwait\n",
@@ -84,9 +72,9 @@ def _id(launch: LintLaunch) -> str:
         "deepspeed --include localhost:0,1 a.py &\ndeepspeed --include localhost:2,3 b.py &\nwait\n",
     ),
     good=(
-        "#@ job 1, same host\n" + _ONE.format(29501) + "#@ job 2, same host\n" + _ONE.format(29502),
+        "#@ job 1, same host\n" + ONE.format(29501) + "#@ job 2, same host\n" + ONE.format(29502),
         "torchrun --standalone --nproc-per-node=2 a.py &\ntorchrun --standalone --nproc-per-node=2 b.py &\nwait\n",
-        _ONE.format(29501) + _ONE.format(29501),
+        ONE.format(29501) + ONE.format(29501),
         Example("torchrun --nproc-per-node=2 a.py &\ntorchrun --nproc-per-node=2 b.py &\nwait\n", "torch=2.13"),
     ),
 )
@@ -143,14 +131,14 @@ def port_taken_by_other_job(job: LintJob) -> Iterator[LintFinding]:
     source="measured with torch 2.13",
     leads_to=("master-unreachable",),
     bad=(
-        "#@ node 0\n" + _STATIC.format(0, 61234) + "#@ node 1\n" + _STATIC.format(1, 61235),
-        _BATCH + _SRUN.format("$((20000 + RANDOM % 10000))"),
-        "#@ every node\nPORT=$(shuf -i 20000-30000 -n 1)\n" + _C10D.format("$PORT"),
+        "#@ node 0\n" + STATIC.format(0, 61234) + "#@ node 1\n" + STATIC.format(1, 61235),
+        BATCH + SRUN.format("$((20000 + RANDOM % 10000))"),
+        "#@ every node\nPORT=$(shuf -i 20000-30000 -n 1)\n" + C10D.format("$PORT"),
     ),
     good=(
-        _GOOD,
-        _BATCH + "export MASTER_PORT=$((20000 + RANDOM % 10000))\n" + _SRUN.format("$MASTER_PORT"),
-        _ONE.format("$((20000 + RANDOM % 10000))"),
+        GOOD,
+        BATCH + "export MASTER_PORT=$((20000 + RANDOM % 10000))\n" + SRUN.format("$MASTER_PORT"),
+        ONE.format("$((20000 + RANDOM % 10000))"),
     ),
 )
 def port_differs(job: LintJob) -> Iterator[LintFinding]:
@@ -201,7 +189,7 @@ def port_differs(job: LintJob) -> Iterator[LintFinding]:
     ),
     good=(
         "#@ node 1\ntorchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 --rdzv-endpoint=10.20.0.11:61234 train.py\n",
-        _C10D.replace(":{}", ""),
+        C10D.replace(":{}", ""),
         "#@ node 1\ntorchrun --nnodes=2 --nproc-per-node=4 --node-rank=1 --rdzv-endpoint=$ENDPOINT train.py\n",
     ),
 )
@@ -241,10 +229,10 @@ _ONE_PORT_OPEN = lazy_re(
     source="measured with torch 2.13: workers of c10d, gloo and NCCL use random ports",
     leads_to=("firewall-ephemeral-ports",),
     bad=(
-        "sudo ufw allow 61234/tcp\n#@ node 0\n" + _STATIC.format(0, 61234),
-        "firewall-cmd --add-port=29400/tcp\n" + _C10D.format(29400),
+        "sudo ufw allow 61234/tcp\n#@ node 0\n" + STATIC.format(0, 61234),
+        "firewall-cmd --add-port=29400/tcp\n" + C10D.format(29400),
     ),
-    good=(_GOOD, "sudo ufw allow from 10.20.0.0/24\n#@ node 0\n" + _STATIC.format(0, 61234)),
+    good=(GOOD, "sudo ufw allow from 10.20.0.0/24\n#@ node 0\n" + STATIC.format(0, 61234)),
 )
 def only_one_port_open(job: LintJob) -> Iterator[LintFinding]:
     """The rendezvous port is for the rendezvous. gloo, NCCL and c10d's workers then connect to random ports, in all

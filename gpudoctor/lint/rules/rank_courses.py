@@ -20,12 +20,12 @@ from gpudoctor.lint.python_code import FUNCTIONS, PythonCode
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import collectives as of_collectives, python_ranks
 
-_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
-_JOINED = (
-    _HEAD
+HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
+JOINED = (
+    HEAD
     + "dist.init_process_group('nccl')\nrank = dist.get_rank()\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
 )
-DDP = _JOINED + "net = torch.nn.parallel.DistributedDataParallel(make().cuda())\n"
+DDP = JOINED + "net = torch.nn.parallel.DistributedDataParallel(make().cuda())\n"
 RUN = "#@ every node\ntorchrun --standalone --nproc-per-node=4 t.py\n"
 TWO = (
     "#@ every node\n"
@@ -53,7 +53,7 @@ def of(ranks: tuple[RankCourse, ...], what: str) -> list[tuple[RankCourse, Deed]
         DDP + "best = 9.0\nfor epoch in range(900):\n    for x in data():\n        net(x).sum().backward()\n"
         "    if rank == 0:\n        loss = check(net.module)\n        if loss > best:\n            break\n"
         "    dist.barrier()\n" + RUN,
-        _JOINED + "pair = [0, 1] if rank < 2 else [2, 3]\ngroup = dist.new_group(ranks=pair)\ndist.barrier()\n" + RUN,
+        JOINED + "pair = [0, 1] if rank < 2 else [2, 3]\ngroup = dist.new_group(ranks=pair)\ndist.barrier()\n" + RUN,
         DDP + "def fit():\n    for x in data():\n        net(x).sum().backward()\n"
         "        if rank == 0 and is_bad(net.module):\n"
         "            return\nfit()\ndist.barrier()\n" + RUN,
@@ -65,9 +65,9 @@ def of(ranks: tuple[RankCourse, ...], what: str) -> list[tuple[RankCourse, Deed]
         "        break\n    dist.barrier()\n" + RUN,
         DDP + "for x in data():\n    net(x).sum().backward()\n    if rank == 0:\n        for y in x:\n"
         "            if y.is_last:\n                break\n    dist.barrier()\n" + RUN,
-        _JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\n"
+        JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\n"
         "dist.all_reduce(torch.ones(1).cuda(), group=one if rank < 2 else two)\n" + RUN,
-        _JOINED + "if rank == 0:\n    download()\n    dist.barrier()\nelse:\n    dist.barrier()\n    load()\n" + RUN,
+        JOINED + "if rank == 0:\n    download()\n    dist.barrier()\nelse:\n    dist.barrier()\n    load()\n" + RUN,
         DDP + "def told(make, group):\n    own = [make() if rank == 0 else None]\n"
         "    dist.broadcast_object_list(own, src=0, group=group)\n    return own[0]\n"
         "if told(find, dist.new_group(backend='gloo')) is not None:\n    dist.barrier()\n" + RUN,
@@ -156,17 +156,17 @@ def _is_below_if(code: PythonCode, node: ast.AST) -> bool:
     source="torch.distributed.init_process_group of torch 2.13: rank is a number from 0 to world_size - 1, and all of"
     " them come",
     bad=(
-        _HEAD + "import torch.multiprocessing as mp\ndef go(i, world):\n"
+        HEAD + "import torch.multiprocessing as mp\ndef go(i, world):\n"
         "    dist.init_process_group('nccl', rank=i, world_size=world)\n"
         "if __name__ == '__main__':\n    mp.spawn(go, nprocs=2, args=(1,))\n#@ every node\npython t.py\n",
-        _HEAD + "rank = int(os.environ['LOCAL_RANK'])\n"
+        HEAD + "rank = int(os.environ['LOCAL_RANK'])\n"
         "dist.init_process_group('nccl', rank=rank, world_size=8)\n" + TWO,
     ),
     good=(
-        _HEAD + "import torch.multiprocessing as mp\ndef go(i, world):\n    os.environ['MASTER_ADDR'] = 'localhost'\n"
+        HEAD + "import torch.multiprocessing as mp\ndef go(i, world):\n    os.environ['MASTER_ADDR'] = 'localhost'\n"
         "    os.environ['MASTER_PORT'] = '29511'\n    dist.init_process_group('nccl', rank=i, world_size=world)\n"
         "if __name__ == '__main__':\n    mp.spawn(go, nprocs=2, args=(2,))\n#@ every node\npython t.py\n",
-        _HEAD + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', rank=rank, world_size=8)\n" + TWO,
+        HEAD + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', rank=rank, world_size=8)\n" + TWO,
     ),
 )  # fmt: skip
 def ranks_are_no_world(job: LintJob) -> Iterator[LintFinding]:
@@ -204,14 +204,14 @@ def ranks_are_no_world(job: LintJob) -> Iterator[LintFinding]:
     source="torch 2.13: DistributedDataParallel.__init__ (device_ids and the module's devices), ProcessGroupNCCL (no"
     " backend for the device type cpu)",
     bad=(
-        _JOINED + "gpu = rank + 2\nnet = torch.nn.Linear(4, 4).to(f'cuda:{gpu}')\n"
+        JOINED + "gpu = rank + 2\nnet = torch.nn.Linear(4, 4).to(f'cuda:{gpu}')\n"
         "net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[rank])\n" + RUN,
-        _JOINED + "hits = torch.tensor([right(), seen()])\ndist.all_reduce(hits)\n" + RUN,
+        JOINED + "hits = torch.tensor([right(), seen()])\ndist.all_reduce(hits)\n" + RUN,
     ),
     good=(
-        _JOINED + "net = torch.nn.Linear(4, 4).to(f'cuda:{rank}')\n"
+        JOINED + "net = torch.nn.Linear(4, 4).to(f'cuda:{rank}')\n"
         "net = torch.nn.parallel.DistributedDataParallel(net, device_ids=[rank])\n" + RUN,
-        _JOINED + "hits = torch.tensor([right(), seen()], device='cuda')\ndist.all_reduce(hits)\n" + RUN,
+        JOINED + "hits = torch.tensor([right(), seen()], device='cuda')\ndist.all_reduce(hits)\n" + RUN,
     ),
 )  # fmt: skip
 def tensor_is_elsewhere(job: LintJob) -> Iterator[LintFinding]:
@@ -245,15 +245,15 @@ def tensor_is_elsewhere(job: LintJob) -> Iterator[LintFinding]:
     title="The GPU that a rank names is one of its node",
     source="CUDA: invalid device ordinal; a node's GPUs are counted from 0",
     bad=(
-        _HEAD + "if 'RANK' in os.environ:\n    rank = int(os.environ['RANK'])\nelse:\n    rank = 0\n"
+        HEAD + "if 'RANK' in os.environ:\n    rank = int(os.environ['RANK'])\nelse:\n    rank = 0\n"
         "torch.cuda.set_device(rank)\ndist.init_process_group('nccl')\n" + TWO,
-        _HEAD + "gpu = int(os.environ['LOCAL_RANK']) + 2\ntorch.cuda.set_device(gpu)\ndist.init_process_group('nccl')\n"
+        HEAD + "gpu = int(os.environ['LOCAL_RANK']) + 2\ntorch.cuda.set_device(gpu)\ndist.init_process_group('nccl')\n"
         "#@ every node\nCUDA_VISIBLE_DEVICES=2,3 torchrun --standalone --nproc-per-node=2 t.py\n",
     ),
     good=(
-        _HEAD + "if 'RANK' in os.environ:\n    rank = int(os.environ['LOCAL_RANK'])\nelse:\n    rank = 0\n"
+        HEAD + "if 'RANK' in os.environ:\n    rank = int(os.environ['LOCAL_RANK'])\nelse:\n    rank = 0\n"
         "torch.cuda.set_device(rank)\ndist.init_process_group('nccl')\n" + TWO,
-        _HEAD + "gpu = int(os.environ['LOCAL_RANK']) + 2\ntorch.cuda.set_device(gpu)\ndist.init_process_group('nccl')\n"
+        HEAD + "gpu = int(os.environ['LOCAL_RANK']) + 2\ntorch.cuda.set_device(gpu)\ndist.init_process_group('nccl')\n"
         "#@ every node\ntorchrun --standalone --nproc-per-node=2 t.py\n",
     ),
 )  # fmt: skip
@@ -288,18 +288,18 @@ def gpu_of_another_node(job: LintJob) -> Iterator[LintFinding]:
     title="The root of a collective is one of its group",
     source="torch.distributed of torch 2.13: src and dst are ranks of the world; get_group_rank refuses those outside",
     bad=(
-        _JOINED
+        JOINED
         + "two = dist.new_group([2, 3])\nif rank > 1:\n    dist.broadcast(torch.ones(1).cuda(), 0, group=two)\n"
         + RUN,
-        _JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\nmine = one if rank < 2 else two\n"
+        JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\nmine = one if rank < 2 else two\n"
         "dist.gather(torch.ones(1).cuda(), out(), dst=0, group=mine)\n" + RUN,
-        _JOINED + "dist.broadcast(torch.ones(1).cuda(), src=rank)\n" + RUN,
+        JOINED + "dist.broadcast(torch.ones(1).cuda(), src=rank)\n" + RUN,
     ),
     good=(
-        _JOINED
+        JOINED
         + "two = dist.new_group([2, 3])\nif rank > 1:\n    dist.broadcast(torch.ones(1).cuda(), 2, group=two)\n"
         + RUN,
-        _JOINED + "dist.broadcast(torch.ones(1).cuda(), 0)\n" + RUN,
+        JOINED + "dist.broadcast(torch.ones(1).cuda(), 0)\n" + RUN,
     ),
 )
 def root_outside_its_group(job: LintJob) -> Iterator[LintFinding]:
@@ -351,14 +351,14 @@ def _roots_apart(each: Courses) -> Iterator[LintFinding]:
     source="DistributedDataParallel of torch 2.13: gradients are averaged for what its own forward has computed",
     bad=(
         DDP + "for x in data():\n    a = net.module.encode(x)\n    a.sum().backward()\n    opt.step()\n" + RUN,
-        _JOINED + "net = torch.nn.Linear(4, 4).cuda()\nopt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n"
+        JOINED + "net = torch.nn.Linear(4, 4).cuda()\nopt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n"
         "    net(x).sum().backward()\n    opt.step()\n" + RUN,
     ),
     good=(
         DDP + "for x in data():\n    net(x).sum().backward()\n    opt.step()\n"
         "torch.save(net.module.state_dict(), 'a')\n"
         .replace("torch.save(net", "if rank == 0:\n    torch.save(net") + RUN,
-        _JOINED + "net = torch.nn.Linear(4, 4).cuda()\nopt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n"
+        JOINED + "net = torch.nn.Linear(4, 4).cuda()\nopt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n"
         "    net(x).sum().backward()\n    for p in net.parameters():\n        dist.all_reduce(p.grad)\n"
         "        p.grad /= 4\n    opt.step()\n" + RUN,
     ),

@@ -11,9 +11,8 @@ from gpudoctor.lint.courses.values import Thing, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
+from gpudoctor.lint.rules.rank_courses import DDP, HEAD, RUN, TWO, of
 
-_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _SAMPLED = "from torch.utils.data import DataLoader, DistributedSampler\nsampler = DistributedSampler(data{})\n"
 _MESHES = lazy_re(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data_parallel|new_group|mpu\.")
 """Words of programs in which some ranks are to see the same data."""
@@ -35,7 +34,7 @@ _MESHES = lazy_re(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data
     good=(
         DDP + _SAMPLED.format(", seed=41") + RUN,
         DDP + _SAMPLED.format(", num_replicas=8, rank=rank") + TWO,
-        _HEAD + "import torch.multiprocessing as mp\nfrom torch.utils.data import DistributedSampler\n"
+        HEAD + "import torch.multiprocessing as mp\nfrom torch.utils.data import DistributedSampler\n"
         "def go(i, world, fold):\n    dist.init_process_group('nccl', 'tcp://localhost:29511', None, world, i)\n"
         "    return DistributedSampler(parts[fold], num_replicas=world, rank=i)\n"
         "if __name__ == '__main__':\n    for fold in range(3):\n        mp.spawn(go, (4, fold), nprocs=4)\n"
@@ -122,21 +121,21 @@ def _same_part(each: Courses) -> Iterator[LintFinding]:
     severity="warning",
     source="accelerate/accelerator.py, prepare; ray.train.torch.prepare_data_loader: they put in the sampler",
     bad=(
-        _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
+        HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
         "loader = DataLoader(data, batch_size=8, shuffle=True)\nnet, opt = acc.prepare(net, opt)\n"
         "for x in loader:\n    acc.backward(net(x))\n    opt.step()\n#@ every node\naccelerate launch"
         " --num_processes 4 t.py\n",
-        _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\n"
+        HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\n"
         "def main():\n    acc = Accelerator()\n    net, opt = acc.prepare(net_of(), opt_of())\n"
         "    for x in DataLoader(data, batch_size=8, num_workers=2):\n        acc.backward(net(x))\n"
         "        opt.step()\nmain()\n#@ every node\naccelerate launch --num_processes 4 t.py\n",
     ),
     good=(
-        _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
+        HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
         "loader = DataLoader(data, batch_size=8, shuffle=True)\nnet, opt, loader = acc.prepare(net, opt, loader)\n"
         "for x in loader:\n    acc.backward(net(x))\n    opt.step()\n#@ every node\naccelerate launch"
         " --num_processes 4 t.py\n",
-        _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
+        HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
         "loader = DataLoader(data, batch_size=8)\nnet = acc.prepare(net)\nfor x in loader:\n    print(net(x))\n"
         "#@ every node\naccelerate launch --num_processes 4 t.py\n",
     ),

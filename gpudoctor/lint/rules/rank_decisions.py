@@ -7,13 +7,7 @@ from gpudoctor.lint.courses.compare import decided_alone
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
-
-_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
-_JOINED = (
-    _HEAD
-    + "dist.init_process_group('nccl')\nrank = dist.get_rank()\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
-)
+from gpudoctor.lint.rules.rank_courses import DDP, HEAD, JOINED, RUN, of
 
 
 @rule(
@@ -90,25 +84,25 @@ def one_rank_decides(job: LintJob) -> Iterator[LintFinding]:
     title="A call of torch.distributed is one that its group can do",
     source="torch/distributed/distributed_c10d.py of torch 2.13: _check_not_self_rank, monitored_barrier",
     bad=(
-        _JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
+        JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
         "    dist.recv(x, src=1)\n" + RUN,
-        _JOINED + "dist.monitored_barrier()\n" + RUN,
-        _HEAD + "dist.init_process_group('nccl', timeout=1800)\n" + RUN,
+        JOINED + "dist.monitored_barrier()\n" + RUN,
+        HEAD + "dist.init_process_group('nccl', timeout=1800)\n" + RUN,
         DDP + "loss = net(x).sum()\ndist.all_reduce(loss.item())\n" + RUN,
         DDP + "seen = torch.ones(2).cuda()\nmean = dist.all_reduce(seen) / 4\n" + RUN,
-        _JOINED + "objects = [1, 2] if rank == 0 else [None]\ndist.broadcast_object_list(objects, src=0)\n" + RUN,
-        _JOINED + "mesh = dist.init_device_mesh('cuda', (2, 4), mesh_dim_names=('dp', 'tp'))\n" + RUN,
-        _JOINED + "mesh = dist.init_device_mesh('cuda', (2, 2), mesh_dim_names=('dp', 'tp'))\n"
+        JOINED + "objects = [1, 2] if rank == 0 else [None]\ndist.broadcast_object_list(objects, src=0)\n" + RUN,
+        JOINED + "mesh = dist.init_device_mesh('cuda', (2, 4), mesh_dim_names=('dp', 'tp'))\n" + RUN,
+        JOINED + "mesh = dist.init_device_mesh('cuda', (2, 2), mesh_dim_names=('dp', 'tp'))\n"
         "group = mesh['pp'].get_group()\n" + RUN,
-        _JOINED + "x = torch.ones(1).cuda()\nparts = [torch.empty_like(x) for _ in range(2)]\n"
+        JOINED + "x = torch.ones(1).cuda()\nparts = [torch.empty_like(x) for _ in range(2)]\n"
         "dist.all_gather(parts, x)\n" + RUN,
     ),
     good=(
-        _JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
+        JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
         "    dist.recv(x, src=0)\n" + RUN,
-        _JOINED + "slow = dist.new_group(backend='gloo')\ndist.monitored_barrier(slow)\n" + RUN,
+        JOINED + "slow = dist.new_group(backend='gloo')\ndist.monitored_barrier(slow)\n" + RUN,
         DDP + "loss = net(x).sum().detach()\nwork = dist.all_reduce(loss, async_op=True)\nwork.wait()\n" + RUN,
-        _JOINED + "objects = [1, 2] if rank == 0 else [None] * 2\ndist.broadcast_object_list(objects, src=0)\n" + RUN,
+        JOINED + "objects = [1, 2] if rank == 0 else [None] * 2\ndist.broadcast_object_list(objects, src=0)\n" + RUN,
     ),
 )  # fmt: skip
 def refused_by_torch(job: LintJob) -> Iterator[LintFinding]:

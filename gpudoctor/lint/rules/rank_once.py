@@ -10,15 +10,10 @@ from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
+from gpudoctor.lint.rules.rank_courses import DDP, HEAD, JOINED, RUN, of
 
-_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
-_JOINED = (
-    _HEAD
-    + "dist.init_process_group('nccl')\nrank = dist.get_rank()\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
-)
 _NORM = DDP.replace("make()", "torch.nn.Sequential(torch.nn.BatchNorm1d(4))")
-_BARE = _JOINED + "net = torch.nn.Linear(4, 4)\n"
+_BARE = JOINED + "net = torch.nn.Linear(4, 4)\n"
 _WRAP = "net = torch.nn.parallel.DistributedDataParallel(net.cuda())\n"
 
 
@@ -28,12 +23,12 @@ _WRAP = "net = torch.nn.parallel.DistributedDataParallel(net.cuda())\n"
     source="Python: os.environ holds text; '1' == 1 is False, and '2' > 1 a TypeError",
     leads_to=("program-error",),
     bad=(
-        _HEAD + "rank = os.environ['RANK']\ndist.init_process_group('nccl')\nif rank == 0:\n    save()\n" + RUN,
-        _HEAD + "if os.environ.get('WORLD_SIZE', '1') > 1:\n    dist.init_process_group('nccl')\n" + RUN,
+        HEAD + "rank = os.environ['RANK']\ndist.init_process_group('nccl')\nif rank == 0:\n    save()\n" + RUN,
+        HEAD + "if os.environ.get('WORLD_SIZE', '1') > 1:\n    dist.init_process_group('nccl')\n" + RUN,
     ),
     good=(
-        _HEAD + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl')\nif rank == 0:\n    save()\n" + RUN,
-        _HEAD + "if os.environ.get('RANK', '0') == '0':\n    save()\n" + RUN,
+        HEAD + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl')\nif rank == 0:\n    save()\n" + RUN,
+        HEAD + "if os.environ.get('RANK', '0') == '0':\n    save()\n" + RUN,
     ),
 )
 def text_beside_a_number(job: LintJob) -> Iterator[LintFinding]:

@@ -9,14 +9,8 @@ from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, Value, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
+from gpudoctor.lint.rules.rank_courses import DDP, HEAD, JOINED, RUN, TWO, of
 from gpudoctor.lint.rules.rank_files import OWN_DISKS
-
-_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
-_JOINED = (
-    _HEAD
-    + "dist.init_process_group('nccl')\nrank = dist.get_rank()\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
-)
 
 
 @rule(
@@ -25,12 +19,12 @@ _JOINED = (
     source="torch 2.13, distributed_c10d.py: Default process group has not been initialized",
     leads_to=("program-error",),
     bad=(
-        _HEAD + "RANK = dist.get_rank()\ndef main():\n    dist.init_process_group('nccl')\nmain()\n" + RUN,
-        _HEAD + "def main():\n    dist.barrier()\n    dist.init_process_group('nccl')\nmain()\n" + RUN,
+        HEAD + "RANK = dist.get_rank()\ndef main():\n    dist.init_process_group('nccl')\nmain()\n" + RUN,
+        HEAD + "def main():\n    dist.barrier()\n    dist.init_process_group('nccl')\nmain()\n" + RUN,
     ),
     good=(
-        _HEAD + "dist.init_process_group('nccl')\nRANK = dist.get_rank()\n" + RUN,
-        _HEAD + "RANK = dist.get_rank() if dist.is_initialized() else 0\ndist.init_process_group('nccl')\n" + RUN,
+        HEAD + "dist.init_process_group('nccl')\nRANK = dist.get_rank()\n" + RUN,
+        HEAD + "RANK = dist.get_rank() if dist.is_initialized() else 0\ndist.init_process_group('nccl')\n" + RUN,
     ),
 )
 def asked_before_the_group(job: LintJob) -> Iterator[LintFinding]:
@@ -217,15 +211,15 @@ def model_changed_behind_the_wrap(job: LintJob) -> Iterator[LintFinding]:
     source="torch.distributed.fsdp.fully_shard of torch 2.13: state_dict holds DTensors, of which a rank has its shard",
     leads_to=(),
     bad=(
-        _JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
+        JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
         "fully_shard(net)\nif rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
-        _JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
+        JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
         "fully_shard(net)\nif rank == 0:\n    torch.save({'net': net.state_dict()}, 'a.pt')\n" + RUN,
     ),
     good=(
-        _JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
+        JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
         "fully_shard(net)\ntorch.save(net.state_dict(), f'a{rank}.pt')\n" + RUN,
-        _JOINED + "net = torch.nn.Linear(4, 4).cuda()\nif rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
+        JOINED + "net = torch.nn.Linear(4, 4).cuda()\nif rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
     ),
 )  # fmt: skip
 def shard_saved_alone(job: LintJob) -> Iterator[LintFinding]:
@@ -255,18 +249,18 @@ def _is_shard(value: Value) -> bool:
     source="nccl#479: a send waits for its receive; torch.distributed.send of torch 2.13",
     leads_to=(),
     bad=(
-        _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.send(x, dst=(rank + 1) % 4)\n"
+        JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.send(x, dst=(rank + 1) % 4)\n"
         "dist.recv(y, src=(rank - 1) % 4)\n" + RUN,
-        _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.recv(y, src=(rank - 1) % 4)\n"
+        JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.recv(y, src=(rank - 1) % 4)\n"
         "dist.send(x, dst=(rank + 1) % 4)\n" + RUN,
-        _JOINED + "x = torch.ones(9).cuda()\nif rank == 0:\n    dist.recv(x, src=1)\n" + RUN,
+        JOINED + "x = torch.ones(9).cuda()\nif rank == 0:\n    dist.recv(x, src=1)\n" + RUN,
     ),
     good=(
-        _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\nif rank % 2:\n"
+        JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\nif rank % 2:\n"
         "    dist.send(x, dst=(rank + 1) % 4)\n"
         "    dist.recv(y, src=(rank - 1) % 4)\nelse:\n    dist.recv(y, src=(rank - 1) % 4)\n"
         "    dist.send(x, dst=(rank + 1) % 4)\n" + RUN,
-        _JOINED + "x = torch.ones(9).cuda()\nif rank < 3:\n    dist.send(x, dst=rank + 1)\n" + RUN,
+        JOINED + "x = torch.ones(9).cuda()\nif rank < 3:\n    dist.send(x, dst=rank + 1)\n" + RUN,
     ),
 )  # fmt: skip
 def all_send_first(job: LintJob) -> Iterator[LintFinding]:
@@ -313,16 +307,16 @@ def _nobody_answers(each: Courses) -> Iterator[LintFinding]:
     " the parameters are those of the other ranks",
     leads_to=("program-error",),
     bad=(
-        _JOINED + "if rank == 0:\n    order = [shuffled()]\ndist.broadcast_object_list(order, src=0)\n" + RUN,
-        _JOINED + "net = torch.nn.Linear(4, 4)\nif rank == 0:\n    net.more = torch.nn.Linear(4, 4)\n"
+        JOINED + "if rank == 0:\n    order = [shuffled()]\ndist.broadcast_object_list(order, src=0)\n" + RUN,
+        JOINED + "net = torch.nn.Linear(4, 4)\nif rank == 0:\n    net.more = torch.nn.Linear(4, 4)\n"
         "net = torch.nn.parallel.DistributedDataParallel(net.cuda())\n" + RUN,
     ),
     good=(
-        _JOINED + "order = [None]\nif rank == 0:\n    order = [shuffled()]\n"
+        JOINED + "order = [None]\nif rank == 0:\n    order = [shuffled()]\n"
         "dist.broadcast_object_list(order, src=0)\n" + RUN,
-        _JOINED + "net = torch.nn.Linear(4, 4)\nnet.more = torch.nn.Linear(4, 4)\n"
+        JOINED + "net = torch.nn.Linear(4, 4)\nnet.more = torch.nn.Linear(4, 4)\n"
         "net = torch.nn.parallel.DistributedDataParallel(net.cuda())\n" + RUN,
-        _JOINED + "if rank == 0:\n    log = open_log()\nif rank == 0:\n    log.write('a')\n" + RUN,
+        JOINED + "if rank == 0:\n    log = open_log()\nif rank == 0:\n    log.write('a')\n" + RUN,
     ),
 )  # fmt: skip
 def other_ranks_have_not_made_it(job: LintJob) -> Iterator[LintFinding]:

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from gpudoctor.knowledge.nccl.variables import is_known
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import makefile
-from gpudoctor.lint.model import LintJob, Span
+from gpudoctor.lint.model import LintJob, Span, file_named
 from gpudoctor.lint.rule import LintFinding, rule
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
@@ -61,22 +61,18 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
         if invocation.program not in ("sh", "dash") or len(invocation.words) < 2:
             continue
         file = next((word for word in invocation.words[1:] if not word.shown.startswith("-")), None)
-        name = file.shown.rsplit("/", 1)[-1] if file is not None else ""
-        section = next(
-            (section for section in job.sections if section.kind == "file" and name and section.name.endswith(name)),
-            None,
-        )
+        section = file_named(job.sections, file.shown) if file is not None else None
         match = _BASHISMS.search(section.text) if section is not None else None
-        if match is None or section is None:
+        if match is None or section is None or file is None:
             continue
         what = {
             "test": "[[ ]]", "slice": "${@:N}", "function": "function NAME", "array": "an array", "process": "<( )",
         }[match.lastgroup or "test"]  # fmt: skip
         yield LintFinding(
             span=invocation.span,
-            summary=f"{invocation.program} reads {name}, which has {what}: a word of bash",
+            summary=f"{invocation.program} reads {section.name.rpartition('/')[2]}, which has {what}: a word of bash",
             happens="Where sh is dash (Debian, Ubuntu) the script ends with Bad substitution, or a syntax error.",
-            fix=f"Write bash {file.shown if file is not None else name}.",
+            fix=f"Write bash {file.shown}.",
         )
     yield from _source_of_sh(job)
     by_bash = {

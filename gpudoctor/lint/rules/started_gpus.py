@@ -8,7 +8,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob, LintLaunch, ManifestValue, Span
+from gpudoctor.lint.model import LintJob, LintLaunch, ManifestValue, Span, file_named
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant
 from gpudoctor.lint.python_devices import sets_visible
 from gpudoctor.lint.python_values import PythonValues
@@ -124,13 +124,11 @@ _KINDS = ("multi-gpu", "use-deepspeed", "use-fsdp", "use-megatron-lm", "tpu")
 
 def _config(job: LintJob, launch: LintLaunch) -> dict[str, ManifestValue]:
     """The values of accelerate's file, by their keys."""
-    name = (launch.text("config-file") or "").rpartition("/")[2]
+    name = launch.text("config-file") or ""
     option = next((each for each in launch.every_option if each.name == "config-file"), None)
     if not name and option is not None and option.value is not None:
-        name = (option.value.text or "").rpartition("/")[2]
-    file = next(
-        (section for section in job.sections if section.kind == "file" and name and section.name.endswith(name)), None
-    )
+        name = option.value.text or ""
+    file = file_named(job.sections, name)
     documents = read_manifests(file.text, file.start, file.line) if file is not None else ()
     return {value.path[-1]: value for document in documents for value in document.values if value.path}
 

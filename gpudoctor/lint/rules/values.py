@@ -11,7 +11,7 @@ from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.edits import remove
 from gpudoctor.lint.known_up_to import KnownUpTo, held_against
-from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word, file_named
 from gpudoctor.lint.other_options import is_of_another
 from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.program_arguments import is_parsing
@@ -318,6 +318,11 @@ def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
             "torch=2.1",
         ),
         Example('#@ file train.py\nparser.add_argument("--lr")\n#@ node 0\n' + _LAUNCH.format(""), "torch=1.13"),
+        Example(
+            '#@ file pretrain.py\nparser.add_argument("--local-rank")\n'
+            '#@ file train.py\nparser.add_argument("--local_rank")\n#@ node 0\n' + _LAUNCH.format(""),
+            "torch=2.1",
+        ),
     ),
     good=(
         Example(_LAUNCH.format("--use_env "), "torch=2.0"),
@@ -344,9 +349,8 @@ def launch_hands_local_rank(job: LintJob) -> Iterator[LintFinding]:
         if launch.launcher != "torch.distributed.launch" or launch.option("use-env") is not None:
             continue
         name = launch.program_file
-        script = next(
-            (each.text for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None
-        )
+        file = file_named(job.sections, name)
+        script = file.text if file is not None else None
         if script is not None and (handed in script or not is_parsing(script)):
             continue
         if script is None and (version < (2, 0) or "torch" not in job.facts.given):
