@@ -23,7 +23,7 @@ from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorded import backwards
-from gpudoctor.hang.relation import source_at
+from gpudoctor.hang.relation import is_kept_out, source_at
 from gpudoctor.knowledge.on_the_way import OnTheWay, told_on
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
 from gpudoctor.knowledge.places import Kind, Place
@@ -66,6 +66,8 @@ class _AsItWas:
         }
         hooked = _in_backward(list(places.values()), sources)
         job = of_places({**dict.fromkeys(stood, hooked), **places}, world_size, sources)
+        if any(is_kept_out(rank) for rank in job.ranks):
+            return []  # of several lines that fit an operation, not these
         causes = ordered([cause for rule in OF_PROGRAM for cause in rule(job)], progress_of(job))
         return [OfProgram(cause.cause, cause.confidence, cause.ranks, cause.summary) for cause in causes]
 

@@ -326,6 +326,42 @@ def test_of_several_that_fit_the_one_that_explains_it(folder: Path) -> None:
     assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and "only this explains it" in first.summary
 
 
+ORDERS = """\
+import torch
+import torch.distributed as dist
+
+
+def add_up(loss):
+    dist.all_reduce(loss)
+
+
+def collect(lengths):
+    everybody = [torch.empty_like(lengths) for _ in range(3)]
+    dist.all_gather(everybody, lengths)
+
+
+def main():
+    rank = dist.get_rank()
+    for step in range(1000):
+        if step < 3 or rank != 1:
+            add_up(torch.ones(48))
+            collect(torch.ones(48))
+        else:
+            collect(torch.ones(48))
+            add_up(torch.ones(48))
+
+
+main()
+"""
+
+
+def test_no_rank_stands_where_a_condition_keeps_it_out(folder: Path) -> None:
+    """order_of_metrics of tests/lab/hangs on torch 2.4.1: both operations are in both branches."""
+    waits = [waited(1, "ALLGATHER", 48), *(waited(rank, "ALLREDUCE", 48) for rank in (0, 2))]
+    first = without_lines(folder, ORDERS, *waits)
+    assert (first.cause, first.ranks) == ("collective-order-mismatch", (1,))
+
+
 def test_a_rank_of_which_no_line_is_told_is_not_in_a_backward_pass(folder: Path) -> None:
     """Without a recorder; with one its stack would tell."""
     text = BELOW.replace("        if step == len", "        helper.step(model)\n        if step == len")

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from gpudoctor.hang.counting import counts, only_counts
 from gpudoctor.hang.job import Rank
-from gpudoctor.hang.rank_conditions import asks_for_world, is_by_rank
+from gpudoctor.hang.rank_conditions import admits, asks_for_world, condition_of, is_by_rank
 from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.lazy import lazy_re
@@ -239,6 +239,12 @@ def guards_of(rank: Rank) -> Iterator[Guard]:
                 yield Guard(Enclosing("else", leaves.line, leaves.text, leaves.asks), context, frame)
         if remembers(context) is not None:
             return  # whoever asks first comes here, from another line too
+
+
+def is_kept_out(rank: Rank) -> bool:
+    """Whether a condition on its number keeps a rank from where it is said to stand: then it stands elsewhere."""
+    every = ((guard.statement, condition_of(guard.statement)) for guard in guards_of(rank))
+    return any(admits(statement, number_in(asks, rank)) is False for statement, asks in every)
 
 
 def remembers(context: SourceContext | None) -> Enclosing | None:

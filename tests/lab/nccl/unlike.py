@@ -38,7 +38,7 @@ WHY = {"rdma-unused", "nccl-settings", "rail-cross-nic", "ib-link-down", "roce-g
 TOLD_BY = re.compile(r"rdma|roce|nccl|hca|infiniband|ib-")
 """How checks are called that look at these."""
 RDMA = re.compile(r"RDMA ports|NCCL_|settings")
-PROCESS = re.compile(r"^RESULT rank (\d+) is process (\d+)$", re.M)
+PROCESS = re.compile(r"RESULT rank (\d+) is process (\d+)")
 RESULTS = re.compile(r"RESULT (?:init|pairs) (-?\d+)")
 """Two processes write into one log: a line may hold two."""
 STEPS = 2
