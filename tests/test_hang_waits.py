@@ -1,5 +1,6 @@
 """Who waits for whom over all groups of a job, and where that ends."""
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,16 @@ def test_a_dump_of_before_does_not_blame_its_rank() -> None:
 def test_dumps_are_not_lost_with_a_further_look_at_the_jobs_beside_them() -> None:
     dumps = tuple(job((waits(1),)).values())
     assert spanned(Evidence(dumps=dumps), Evidence()).dumps == dumps
+
+
+def test_recorders_that_were_off_tell_nothing_of_what_ranks_wait_in() -> None:
+    """torch 2.8 writes dumps at a time-out, and records nothing unless it is asked to."""
+    written = pickle.dumps({"version": "2.9", "pg_config": {}, "nccl_version": "", "pg_status": {}, "entries": []}, 2)
+    dumps = [replace(recorder.read(written, f"nccl_trace_rank_{rank}", 1000.0), rank=rank) for rank in range(2)]
+    (off,) = conclude(Evidence(dumps=tuple(dumps))).jobs
+    assert {row.state for row in off.ranks} == {"nothing is recorded"} and "they were off" in (off.undecided or "")
+    (on,) = conclude(Evidence(dumps=tuple(job((done(1),), (done(1),), (done(1),), (done(1),)).values()))).jobs
+    assert {row.state for row in on.ranks} == {"waits in nothing"} and "they were off" not in (on.undecided or "")
 
 
 # ---------------------------------------------------------------- sets with a fault in them

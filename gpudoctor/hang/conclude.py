@@ -329,6 +329,11 @@ def _why_not_seen(job: HangJob) -> str:
                 "All that had not ended was issued just before these flight recorders were written: the job may have "
                 "got on. Dumps of a job that stands, taken some seconds apart, decide."
             )
+        if job.agreement is not None and job.agreement.is_empty:
+            return (
+                "These flight recorders hold nothing: they were off, as they are before torch 2.11 unless "
+                "TORCH_FR_BUFFER_SIZE=2000 (TORCH_NCCL_TRACE_BUFFER_SIZE before 2.8) is in the environment."
+            )
         if job.agreement is not None:
             return (
                 "Only flight recorders were read, and in these the ranks agree: whether the job gets on they do not "

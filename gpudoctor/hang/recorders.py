@@ -86,6 +86,11 @@ class Agreement(Struct, frozen=True, kw_only=True):
     waits: WaitsFor = WaitsFor()
     """Who waits for whom over all groups, and where that ends."""
 
+    @property
+    def is_empty(self) -> bool:
+        """torch writes a recorder's dump also where the recorder is off."""
+        return not (self.last_completed or self.current or self.splits or self.courses)
+
 
 def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
     """Compare the recorders of a job, by rank. Linear in the number of entries."""

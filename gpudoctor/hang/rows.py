@@ -50,7 +50,8 @@ def _recorded(number: int, agreement: Agreement | None) -> RankRow:
         return RankRow(rank=number, state="missing" if agreement is None or not agreement.stale else "no dump")
     entry = agreement.current.get(number)
     ends = {suspect.rank: suspect.why for suspect in agreement.waits.suspects}
-    state = _WHERE_CHAINS_END.get(ends.get(number, ""), f"waits in {entry.operation}" if entry else "waits in nothing")
+    alone = "nothing is recorded" if agreement.is_empty else "waits in nothing"
+    state = _WHERE_CHAINS_END.get(ends.get(number, ""), f"waits in {entry.operation}" if entry else alone)
     return RankRow(rank=number, state=state, collective=_entry(entry))
 
 
