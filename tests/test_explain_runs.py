@@ -111,5 +111,18 @@ def test_a_rank_that_begins_once_another_has_failed_begins_no_run() -> None:
     )
     fails = "n1:71:71 [0] plugin/net.cc:388 (ncclNetInit) NCCL WARN Failed to initialize any NET plugin\n"
     ended = "RESULT init 5 invalid usage\n" + "".join(f"n1:71:71 [0] NCCL INFO init.cc:{n} -> 5\n" for n in range(4))
-    answer = said(starts.format(pid=71) + fails + ended + starts.format(pid=70))
+    goes_on = "n1:70:70 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n"
+    answer = said(starts.format(pid=71) + fails + ended + starts.format(pid=70) + goes_on)
     assert answer.causes[0].cause == "nccl-settings" and not answer.starts
+
+
+def test_what_nccl_tells_of_ports_is_no_progress() -> None:
+    """Of the rank that found some, behind the one that found none: the job did not get on."""
+    fails = "n1:71:71 [0] plugin/net.cc:388 (ncclNetInit) NCCL WARN Failed to initialize any NET plugin\n"
+    ports = "".join(
+        f"n1:70:70 [0] NCCL INFO NET/IB: [{port}] mlx5_{port}:uverbs{port}:1/IB speed=400000 context=0x5 "
+        f"pciPath=/sys/devices/pci0000:{port}8/0000:{port}8:01.0/0000:{port}9:00.0 ar=1\n"
+        for port in range(1, 5)
+    )
+    answer = said("n1:71:71 [0] NCCL INFO NET/IB : No device found.\n" + fails + ports)
+    assert answer.causes and not answer.well

@@ -385,7 +385,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
         step = PROGRESS.search(line)
         if (
             step is not None
-            and not line.startswith(OF_A_SUMMARY)
+            and not (line.startswith(OF_A_SUMMARY) or " NCCL INFO " in line)  # "pci0000:18/0000:18:01.0" of ports
             and (bad is None or step.start() < bad.start())
             and no_number is None
         ):
