@@ -103,21 +103,9 @@ def test_what_is_no_other_run_takes_nothing_away(log: str) -> None:
     assert "KeyError" in answer.causes[0].summary and not answer.starts
 
 
-def test_a_rank_that_begins_once_another_has_failed_begins_no_run() -> None:
-    """Both write NCCL's first lines; nodes of unlike HCAs in tests/lab/nccl/unlike.py."""
-    starts = "".join(
-        f"n1:{{pid}}:{{pid}} [0] NCCL INFO {line}\n"
-        for line in ("cudaDriverVersion 13000", "Bootstrap: Using eth0:10.1.0.1<0>", "NCCL version 2.32.3+cuda13.4")
-    )
-    fails = "n1:71:71 [0] plugin/net.cc:388 (ncclNetInit) NCCL WARN Failed to initialize any NET plugin\n"
-    ended = "RESULT init 5 invalid usage\n" + "".join(f"n1:71:71 [0] NCCL INFO init.cc:{n} -> 5\n" for n in range(4))
-    goes_on = "n1:70:70 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n"
-    answer = said(starts.format(pid=71) + fails + ended + starts.format(pid=70) + goes_on)
-    assert answer.causes[0].cause == "nccl-settings" and not answer.starts
-
-
 def test_what_nccl_tells_of_ports_is_no_progress() -> None:
-    """Of the rank that found some, behind the one that found none: the job did not get on."""
+    """Of the rank that found some, behind the one that found none: the job did not get on, nor begin again (nodes of
+    unlike HCAs in tests/lab/nccl/unlike.py)."""
     fails = "n1:71:71 [0] plugin/net.cc:388 (ncclNetInit) NCCL WARN Failed to initialize any NET plugin\n"
     ports = "".join(
         f"n1:70:70 [0] NCCL INFO NET/IB: [{port}] mlx5_{port}:uverbs{port}:1/IB speed=400000 context=0x5 "

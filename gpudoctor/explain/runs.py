@@ -32,8 +32,6 @@ NO_FIRST = lazy_re(rb'Traceback|File "|^\s|Error|Exception|\d%\||^\W*$')
 """Not the first lines of an error, which comes again without a start."""
 WARNING = lazy_re(rb"[Ww]arn")
 """Nor a warning's, which each process writes: the log's very first line may be one, if it comes again and again."""
-OF_NCCL = b" NCCL INFO "
-"""Nor NCCL's, of which each process writes the same, and one that fails at once before another has begun."""
 ONCE = (
     b"nohup: ignoring input",
     b"Setting OMP_NUM_THREADS environment variable for each process",
@@ -168,8 +166,7 @@ def _pieces(text: bytes, most: int) -> list[bytes]:
     """Of the first lines, `most` of them, the longest pieces without digits that stand in one of them only."""
     pieces: list[bytes] = []
     for line in text[:16384].split(b"\n")[: min(most, HEAD_LINES)]:
-        of_each = OF_NCCL in line[:300] or WARNING.search(line[:300])
-        piece = b"" if of_each else _piece(line)
+        piece = b"" if WARNING.search(line[:300]) else _piece(line)
         if piece:
             pieces.append(piece)
     once = [piece for piece in pieces if sum(piece in other for other in pieces) == 1]
