@@ -19,7 +19,7 @@ CAUSE = Cause(
         (
             command(
                 "python -m pip install --upgrade "
-                "nvidia-nccl-cu$(python -c 'import torch; print(torch.version.cuda.partition(\".\")[0])')"
+                '$(python -c \'import torch; print("nvidia-nccl-cu" + torch.version.cuda.partition(".")[0])\')'
             ),
         ),
     ),

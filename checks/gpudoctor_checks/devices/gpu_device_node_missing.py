@@ -21,7 +21,7 @@ def gpu_device_node_missing(gpu: Gpu, machine: Snapshot) -> Problems:
     if any(node.path == path for node in nodes.value):
         return  # whether this user may open it is nvidia-devices-unreadable's question
     if machine.host.container.value_or("none") != "none":
-        fix = Fix("Create the container again with this GPU (docker: --gpus all).")
+        fix = Fix("Create the container again with this GPU (docker: `--gpus all`).")
     else:
         fix = Fix(
             "Have the driver's helper create it.", commands=(command("sudo nvidia-modprobe -c {:number}", minor),)

@@ -32,7 +32,7 @@ def local_world_size_exceeds_gpus(machine: Snapshot) -> Problems:
         summary=f"LOCAL_WORLD_SIZE is {ranks}; {counted(visible, 'GPU')} visible",
         meaning=f"{which} of this node fails with an invalid device ordinal, or shares a GPU and NCCL refuses it.",
         fix=Fix(
-            f"Start as many ranks as there are GPUs (torchrun --nproc-per-node={visible}), or make more of them "
+            f"Start as many ranks as there are GPUs (`torchrun --nproc-per-node={visible}`), or make more of them "
             f"visible in {VARIABLE}.",
             commands=(command("gpudoctor devices"),),
         ),

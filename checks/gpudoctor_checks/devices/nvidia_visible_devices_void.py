@@ -32,7 +32,7 @@ def nvidia_visible_devices_void(machine: Snapshot) -> Problems:
         fix=Fix(
             "Ask for GPUs in the pod's resource limits (nvidia.com/gpu) and create it again."
             if kubernetes
-            else "Create the container again with GPUs (docker: --gpus all); it cannot be changed from inside.",
+            else "Create the container again with GPUs (docker: `--gpus all`); it cannot be changed from inside.",
             commands=(command("kubectl describe nodes | grep nvidia.com/gpu"),) if kubernetes else (),
         ),
         evidence=(variable(machine, VARIABLE), machine.host.container),

@@ -31,8 +31,8 @@ def cuda_library_missing(machine: Snapshot) -> Problems:
         meaning="torch.cuda.is_available() is False, while nvidia-smi works.",
         evidence=(gpus, answer, driver),
         fix=Fix(
-            "Start the container with compute among the driver's capabilities (docker: --gpus all -e "
-            "NVIDIA_DRIVER_CAPABILITIES=compute,utility)."
+            "Start the container with compute among the driver's capabilities (docker: `--gpus all -e "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility`)."
             if inside
             else f"Install the CUDA library of exactly this driver ({driver.value}); on Ubuntu and Debian the line "
             f"does it.",

@@ -50,8 +50,8 @@ def _listed(forbidden: list[DeviceNode]) -> str:
 def _fix(forbidden: list[DeviceNode], *, inside: bool) -> Fix:
     if inside or not forbidden or forbidden[0].mode & EVERYBODY == EVERYBODY:
         return Fix(
-            "A container or cgroup is not given these devices. Start the container with them (docker: --gpus all); in "
-            "a job, ask for GPUs.",
+            "A container or cgroup is not given these devices. Start the container with them (docker: `--gpus all`); "
+            "in a job, ask for GPUs.",
             commands=(command("ls -l /dev/nvidia*"),),
         )
     node = forbidden[0]

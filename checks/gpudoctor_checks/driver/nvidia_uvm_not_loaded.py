@@ -41,8 +41,8 @@ def nvidia_uvm_not_loaded(machine: Snapshot) -> Problems:
         meaning="No CUDA program starts, while nvidia-smi works.",
         evidence=(nodes, answer),
         fix=Fix(
-            "Start the container through the NVIDIA runtime, or hand the device in (docker: --gpus all "
-            f"--device {UVM}). The host must have it loaded: the line is for the host."
+            "Start the container through the NVIDIA runtime, or hand the device in (docker: `--gpus all "
+            f"--device {UVM}`). The host must have it loaded: the line is for the host."
             if inside
             else "Load the module and make its device file; the second line does it at every boot.",
             commands=(command("sudo nvidia-modprobe -u -c=0"),)

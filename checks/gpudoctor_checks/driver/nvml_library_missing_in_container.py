@@ -11,12 +11,12 @@ from gpudoctor.knowledge.wording import counted
 
 START = {
     "docker": Fix(
-        "Start the container with the GPUs (docker run --gpus all); the host needs nvidia-container-toolkit. The line, "
-        "on the host, shows whether that works.",
+        "Start the container with the GPUs (`docker run --gpus all`); the host needs nvidia-container-toolkit. The "
+        "line, on the host, shows whether that works.",
         commands=(command("docker run --rm --gpus all ubuntu nvidia-smi"),),
     ),
     "podman": Fix.of(
-        "Start the container with the GPUs through CDI (podman run --device nvidia.com/gpu=all); the lines, on the "
+        "Start the container with the GPUs through CDI (`podman run --device nvidia.com/gpu=all`); the lines, on the "
         "host, describe them and show whether that works.",
         command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
         command("podman run --rm --device nvidia.com/gpu=all docker.io/library/ubuntu nvidia-smi"),
@@ -26,7 +26,7 @@ START = {
         "plugin and, unless it is the default, runtimeClassName: nvidia.",
         commands=(command("kubectl describe nodes | grep -A 8 Allocatable"),),
     ),
-    "singularity": Fix("Start the container with --nv, which stands before the image (apptainer exec --nv IMAGE)."),
+    "singularity": Fix("Start the container with --nv, which stands before the image (`apptainer exec --nv IMAGE`)."),
     "enroot": Fix.of(
         "Start the container with the GPUs made visible.",
         command("export NVIDIA_VISIBLE_DEVICES=all"),
@@ -35,7 +35,7 @@ START = {
 }
 UTILITY = Fix(
     "NVIDIA_DRIVER_CAPABILITIES leaves the management library out; start the container with utility among them "
-    "(docker: -e NVIDIA_DRIVER_CAPABILITIES=compute,utility).",
+    "(docker: `-e NVIDIA_DRIVER_CAPABILITIES=compute,utility`).",
 )
 
 

@@ -47,8 +47,8 @@ def rdma_devices_unusable(machine: Snapshot) -> Problems:
     elif in_container(machine):
         summary = f"{seen}, but this container has no /dev/infiniband/uverbs*"
         fix = Fix(
-            "Start the container with the devices, and with locked memory unlimited (docker: --device /dev/infiniband "
-            "--ulimit memlock=-1). In Kubernetes, ask for the RDMA device plugin's resource.",
+            "Start the container with the devices, and with locked memory unlimited (docker: `--device /dev/infiniband "
+            "--ulimit memlock=-1`). In Kubernetes, ask for the RDMA device plugin's resource.",
         )
     else:
         summary = f"{seen}, but there is no /dev/infiniband/uverbs*"
@@ -80,7 +80,7 @@ def _some(machine: Snapshot, usable: set[str]) -> Problems:
     elif in_container(machine):
         fault = f"{'is' if len(files) == 1 else 'are'} not in this container"
         fix = Fix(
-            "Start the container with all devices (docker: --device /dev/infiniband --ulimit memlock=-1). In "
+            "Start the container with all devices (docker: `--device /dev/infiniband --ulimit memlock=-1`). In "
             "Kubernetes, ask for as many of the RDMA device plugin's resource as the node has.",
         )
     else:
