@@ -41,6 +41,7 @@ from gpudoctor.explain.kinds import (
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_fixes import library_fix
 from gpudoctor.explain.own_words import names, of_own_words, of_variable, said, suggested, to_install
+from gpudoctor.explain.package_types import of_package
 from gpudoctor.explain.plain_fixes import (
     BASES,
     NOT_KNOWN,
@@ -249,8 +250,6 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"torch[/\\]nn|_tensor|torch[/\\]autograd|einops", ARGUMENT),
     )
 )  # fmt: skip
-
-
 SETTING = lazy_re(
     r"(?i)\b(?:must|should|only|(?:not|un)[- ]?(?:supported|allowed|valid|compatible)|invalid|unknown|unexpected|"
     r"requires?|required|incompatible|conflicts?|mutually|(?:does not|doesn't|do not) (?:exist|match|support)|"
@@ -396,12 +395,14 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
     if variable_of(type_name, message, raised_in):
         return CONFIG
     module, _, name = type_name.rpartition(".")
-    of_type = OF_TYPE.get(name) or _inherited(name)
+    family = of_package(type_name)
+    of_type = family.judged if family else OF_TYPE.get(name) or _inherited(name)
+    says_little = family.says_more if family else name in SAYS_LITTLE
     refuses = REFUSES.search(message[:LONGEST_REFUSAL]) or NOT_THERE.search(message[:LONGEST_REFUSAL])
     refused = refuses is not None and (
         name in OF_A_CALL or (name == "AssertionError" and (not raised_in or is_of_a_package(raised_in)))
     )
-    if name in SAYS_LITTLE or of_type is None:
+    if says_little or of_type is None:
         message = OF_A_GRAPH.sub("", OTHERS_LINE.split(message, maxsplit=1)[0])
         first = message.partition("\n")[0]
         if first and name in OF_PROGRAMMING:
@@ -424,12 +425,14 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
             return CONFIG
     elif (ERRNO.search(message[:200]) or ERRNO_NAME.search(message[:200])) and (known := judged_words(message[:200])):
         return known
-    if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")) and not refused:
+    if of_type and not (says_little and name not in ("AssertionError", "ImportError")) and not refused:
         return of_type
-    if of_type is None or name in SAYS_LITTLE:
+    if of_type is None or says_little:
         shape = None if refused else judged_shape(message.partition("\n")[0])
         if shape is not None:
             return shape
+    if family:
+        return family.judged
     package = next((judged for names, judged in OF_PACKAGE if names.search(module)), None)
     if package is None:
         package = next((judged for names, judged in OF_PACKAGE if names.search(raised_in)), None)

@@ -294,7 +294,7 @@ class _Scanning:
                 traceback
                 for traceback in reversed(result.tracebacks[-64:])
                 if traceback.traceback.first_line <= line.number <= traceback.traceback.last_line
-                and traceback.rank == who.rank
+                and (traceback.rank == who.rank or traceback.traceback.rank is not None)
                 and traceback.local_rank == who.local_rank
             ),
             None,
@@ -316,7 +316,7 @@ class _Scanning:
         result.tracebacks.append(
             ToldTraceback(
                 at=Line(result.file, last.line, clean(message)),
-                rank=who.rank,
+                rank=who.rank if traceback.rank is None else traceback.rank,
                 local_rank=who.local_rank,
                 host=who.host,
                 pid=who.pid,
@@ -404,6 +404,8 @@ class _Scanning:
         who = self._writer(part)
         text = around(part, symptom).decode("utf-8", "replace")
         rank = number_in(values.get("rank"))
+        for told in result.tracebacks[-1:]:
+            rank = told.traceback.rank_at(line.number) if rank is None else rank
         if rank is None:
             rank = who.rank if who.rank is not None else rank_in_words(text, who.length)
         key = symptom.id, rank if rank is not None else who.pid, who.host or values.get("host", "")
@@ -412,8 +414,6 @@ class _Scanning:
             return
         self._of_symptom[symptom.id] += 1
         who = self._with_time(who, line, lines)
-        if rank is not None and who.rank == rank:
-            result.ranks.add(rank)
         result.events.append(
             Event(
                 at=Line(result.file, line.number, clean(text)),

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from gpudoctor.explain.standard import STANDARD
 from gpudoctor.explain.straight import plain
-from gpudoctor.explain.wrapped import OF_A_SPAWNED, WRAPPED
+from gpudoctor.explain.wrapped import HOLDS_OTHERS, OF_A_SPAWNED, RULER, SNIPPET, WRAPPED, announced_rank
 from gpudoctor.explain.writers import Writer, writer
 from gpudoctor.lazy import lazy_re
 
@@ -177,7 +177,9 @@ class Raised(Struct, frozen=True):
 
     @property
     def is_wrapper(self) -> bool:
-        return self.announces or self.name in WRAPPERS or CAUGHT.match(self.message) is not None
+        return (
+            self.announces or self.name in WRAPPERS or HEADER in self.message or CAUGHT.match(self.message) is not None
+        )
 
     @property
     def words(self) -> str:
@@ -199,12 +201,17 @@ class Traceback(Struct, frozen=True):
     prefix: str = ""
     follows: bool = False
     """It came of another exception, which was not pasted."""
+    rank: int | None = None
+    """Of which an exception around it tells that it is."""
     of_a_task: bool = False
     """One of asyncio's tasks ended by it, and nobody asked what became of that task: the program goes on."""
 
     @property
     def lines(self) -> range:
         return range(self.first_line, self.last_line + 1)
+
+    def rank_at(self, number: int) -> int | None:
+        return self.rank if number in self.lines else None
 
 
 def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback:
@@ -219,7 +226,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
     frames: list[WrittenFrame] = []
     traced: list[WrittenFrame] = []
     last, strange, chained, is_traced = number, 0, False, False
-    state = "frames"
+    state, rank = "frames", announced_rank(lines[start], *lines[max(0, start - 1) : start])
     for offset, raw in enumerate(lines[start + 1 : start + 1 + MOST_LINES], 1):
         text = raw[:LONGEST].decode("utf-8", "replace").rstrip("\r")
         line = _without_prefix(text, prefix, own)
@@ -240,7 +247,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 continue
             elif frames and (match := EXCEPTION.match(of_one_rank(bare.strip()))):
                 raised.append(_raised(match, frames, number + offset))
-                state, frames = "after", []
+                state, frames = "frames" if raised[-1].is_wrapper and HEADER in raised[-1].message else "after", []
             else:
                 break  # another text, and no traceback any more
             last = number + offset
@@ -257,7 +264,10 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             elif is_traced and traced and not traced[-1].code and stripped:
                 traced[-1] = traced[-1]._replace(code=stripped[:LONGEST_CODE])
                 last = number + offset
+            elif raised[-1].name in HOLDS_OTHERS and (RULER.match(stripped) or SNIPPET.match(stripped)):
+                rank, last = announced_rank(stripped) if rank is None else rank, number + offset
             elif HEADER in stripped and (raised[-1].is_wrapper or _announces(raised[-1])):
+                rank = announced_rank(stripped) if rank is None else rank
                 raised[-1] = structs.replace(raised[-1], announces=True)
                 state = "frames"
                 last = number + offset
@@ -269,7 +279,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 last = number + offset
             elif not stripped:
                 continue
-            elif chained or offset > last - number + 60:
+            elif chained or offset > last - number + 60 or SNIPPET.match(stripped):
                 break
             elif HEADER in stripped or _begins_something(stripped, text, prefix):
                 break  # not ours
@@ -292,13 +302,14 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
     chain = _placed(_without_lookups(inner or raised))
     if inner and raised[0].is_wrapper:  # whose stack tells whether anybody caught it
         chain[-1] = structs.replace(chain[-1], outermost=raised[0].outermost, first_file=raised[0].first_file)
-    return Traceback(number, last, tuple(chain), prefix, follows, of_a_task)
+    return Traceback(number, last, tuple(chain), prefix, follows, rank, of_a_task)
 
 
 def _announces(raised: Raised) -> bool:
     """Nothing stands behind the colon with which its message ends (Ray's of an actor that cannot be imported)."""
     last = raised.more[-1][1] if raised.more else raised.message
-    return OF_A_SPAWNED.match(last) is not None or (raised.message.endswith(":") and not raised.more)
+    is_announced = OF_A_SPAWNED.match(last) is not None or raised.name in HOLDS_OTHERS
+    return is_announced or (raised.message.endswith(":") and not raised.more)
 
 
 def _unwrapped(raised: Raised) -> Raised:

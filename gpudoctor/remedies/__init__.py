@@ -34,13 +34,14 @@ from gpudoctor.remedies import (
     torch_calls,
     transfers,
     vision,
+    waits,
 )
 from gpudoctor.remedy import Remedy
 
 REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
-        *(libraries, vision, data_sets, releases, starting, lower_layers, frameworks),
+        *(waits, libraries, vision, data_sets, releases, starting, lower_layers, frameworks),
         *(parallel, torch_calls, tensors, data, checkpoints, models, environments, builds),
         *(
             packages,

@@ -165,10 +165,10 @@ REMEDIES = (
     ),
     Remedy(
         "object-store",
-        words=r"\bin object store because it is full\b|\bObjectStoreFullError\b",
+        words=r"\bin object store because it is full\b|\bObjectStoreFullError\b|\bstore is full of objects that\b",
         fix=(
-            "Ray's object store is full: give it more (object_store_memory, and /dev/shm as much), let it spill, or "
-            "hold fewer objects at once."
+            "Ray's object store is full: give it more (ray start --object-store-memory, object_store_memory of "
+            "ray.init, and /dev/shm as much), let it spill, or hold fewer objects at once (`ray memory` lists them)."
         ),
         kind="shared-memory",
         source="Ray exceptions.py (ObjectStoreFullError)",
