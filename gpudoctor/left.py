@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
 from gpudoctor.explain.program import OfProgram, OpenCall, Stood, UserProgram
-from gpudoctor.explain.tracebacks import StackFrame
+from gpudoctor.explain.stacks import StackFrame
 from gpudoctor.hang.causes.collective_dumped import OF_PROGRAM
 from gpudoctor.hang.conclude import conclude, ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.explain.tracebacks import LIBRARY
+from gpudoctor.explain.stacks import LIBRARY
 from gpudoctor.lazy import lazy_re
 
 LONGEST = 500

@@ -9,7 +9,7 @@ import re
 from gpudoctor.cause import Judged
 from gpudoctor.explain.by_library_code import by_library_code
 from gpudoctor.explain.kinds import ARGUMENT, CHECKPOINT, CONFIG, DATA, DIED, FILE, MISMATCH, NAN, NO_DEVICE, SHAPE
-from gpudoctor.explain.tracebacks import LIBRARY
+from gpudoctor.explain.stacks import LIBRARY
 from gpudoctor.lazy import lazy_re
 
 LACKS = lazy_re(r"^'(?P<owner>[\w.]{1,100})' object has no attribute '(?P<name>\w{1,100})'")

@@ -15,7 +15,7 @@ from msgspec import structs
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken
 from gpudoctor.explain.order import Facts
-from gpudoctor.explain.tracebacks import StackFrame
+from gpudoctor.explain.stacks import StackFrame
 from gpudoctor.explain.waits import Wait, different, named
 from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import POSSIBLE

@@ -17,7 +17,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.rounds import rounds_between
 from gpudoctor.explain.scan import ToldTraceback
-from gpudoctor.explain.tracebacks import StackFrame
+from gpudoctor.explain.stacks import StackFrame
 from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, Wait, said
 from gpudoctor.knowledge.on_the_way import OnTheWay
 from gpudoctor.sure import LIKELY, POSSIBLE

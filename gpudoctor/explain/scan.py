@@ -13,15 +13,13 @@ from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.own_lines import is_over, own_lines
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.runs import Runs, last_of
+from gpudoctor.explain.stacks import STACK, Stack, read_stack
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import (
     HEADER,
-    STACK,
-    Stack,
     Traceback,
     read_escaped,
     read_headless,
-    read_stack,
     read_traceback,
 )
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer

@@ -17,7 +17,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_lines import last_words_of
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Moment, ToldStack
-from gpudoctor.explain.tracebacks import StackFrame
+from gpudoctor.explain.stacks import StackFrame
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE
