@@ -26,7 +26,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any, NamedTuple
 
-from gpudoctor.explain import fingerprints, tracebacks
+from gpudoctor.explain import fingerprints, stacks
 from gpudoctor.knowledge.nccl import log
 from gpudoctor.read.job import ras_text
 from gpudoctor.symptoms import TABLE
@@ -141,7 +141,7 @@ def asked() -> list[Asked]:
         "symptoms.nccl_watchdog WORK": WORK,
         "symptoms.nccl_watchdog LAST": LAST,
         "explain.fingerprints SAID": fingerprints.SAID.pattern,
-        "explain.tracebacks STACK": re.escape(tracebacks.STACK),
+        "explain.stacks STACK": re.escape(stacks.STACK),
     }
     return [*of_symptoms, *of_modules, *(Asked(name, text) for name, text in own.items())]
 
