@@ -43,7 +43,7 @@ BATCHES: tuple[re.Pattern[str], ...] = (
 SERVES = lazy_re(r"(?i)\bvllm\b|sglang|tensorrt_llm|text[-_]generation[-_]inference|\bcomfy|\bimport llama_cpp")
 
 
-class Held(NamedTuple):
+class DeviceMemory(NamedTuple):
     """In GiB."""
 
     gpu: str
@@ -57,7 +57,7 @@ class Held(NamedTuple):
     others: tuple[tuple[str, float], ...]
 
 
-def held(text: str) -> Held | None:
+def held(text: str) -> DeviceMemory | None:
     """What such a message tells; None of another line."""
     at, wanted = NEW.search(text) or OLD.search(text), WANTED.search(text)
     if at is None or wanted is None:
@@ -76,7 +76,7 @@ def held(text: str) -> Held | None:
         if mine is not None:
             processes.remove(mine)
             own = mine[1]
-    return Held(
+    return DeviceMemory(
         *(at["gpu"], _gib(at["total"]), _gib(at["free"]), _gib(wanted["size"])),
         *(own, allocated, loose, tuple(processes) if own is not None else ()),
     )
@@ -87,7 +87,7 @@ def _gib(size: str) -> float:
     return float(number) * UNITS[unit]
 
 
-def of_memory(seen: Held, texts: Sequence[str], place: str, *, shared: bool) -> Fix | None:
+def of_memory(seen: DeviceMemory, texts: Sequence[str], place: str, *, shared: bool) -> Fix | None:
     """What to do about it. `place`: the line that names the program's own frame. `shared`: several ranks tell of the
     same GPU."""
     theirs = sum(size for _, size in seen.others)
@@ -122,7 +122,7 @@ def of_memory(seen: Held, texts: Sequence[str], place: str, *, shared: bool) -> 
     return _of_batch(seen, texts)
 
 
-def _of_others(seen: Held, *, shared: bool) -> Fix:
+def _of_others(seen: DeviceMemory, *, shared: bool) -> Fix:
     listed = ", ".join(f"process {pid} {size:.1f} GiB" for pid, size in seen.others[:4])
     own = "" if seen.own is None else f", this one {seen.own:.1f}"
     if shared:
@@ -140,7 +140,7 @@ def _of_others(seen: Held, *, shared: bool) -> Fix:
     )
 
 
-def _of_batch(seen: Held, texts: Sequence[str]) -> Fix | None:
+def _of_batch(seen: DeviceMemory, texts: Sequence[str]) -> Fix | None:
     found = next((at for words in BATCHES for text in texts if (at := words.search(text))), None)
     filled = f"This process itself fills GPU {seen.gpu} ({seen.own:.1f} of {seen.total:.1f} GiB)"
     if found is None:
@@ -157,4 +157,4 @@ def _of_batch(seen: Held, texts: Sequence[str]) -> Fix | None:
     )
 
 
-__all__ = ["Held", "held", "of_memory"]
+__all__ = ["DeviceMemory", "held", "of_memory"]

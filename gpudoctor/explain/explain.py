@@ -102,8 +102,7 @@ def explain(
     `typed`: one line in which nothing is found may be a message as people type it. `program`: what tells of the user's
     program, where it is on this machine.
 
-    Never raises for what a log holds, nor for one that cannot be read (that is said in `unreadable`). Raises
-    `Interrupted` after Ctrl-C.
+    Never raises for what a log holds, nor for one that cannot be read (`unreadable` says so). Raises `Interrupted`.
     """
     files, unreadable = find_logs(list(paths))
     matcher = Matcher(table, EXTRA)
