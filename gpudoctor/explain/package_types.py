@@ -81,7 +81,8 @@ FAMILIES: tuple[TypesOf, ...] = (
     TypesOf("distributed", DIED, "KilledWorker CommClosedError FatalCommClosedError RPCClosed", says_more=True),
     TypesOf("distributed", SCHEDULER, "NoValidWorkerError NoWorkerError"),
     TypesOf("distributed", RENDEZVOUS, "WorkerStartTimeoutError"),
-    TypesOf("distributed", DISK_FULL, "P2POutOfDiskError MaxSpillExceeded"),
+    TypesOf("distributed", DISK_FULL, "P2POutOfDiskError"),
+    TypesOf("distributed", LIMITS, "MaxSpillExceeded"),
     TypesOf("distributed", ARGUMENT, "PickleError ClosedClientError"),
     TypesOf("distributed", OTHER, "DataUnavailable RecommendationsConflict", says_more=True),
     TypesOf("dask", ARGUMENT, "TokenizationError"),
@@ -143,6 +144,8 @@ FAMILIES: tuple[TypesOf, ...] = (
     TypesOf("grpc", ARGUMENT, "NoSuchMethodError"),
     TypesOf("grpc", OTHER, "RemoteError NetworkError RemoteShutdownError", says_more=True),
     TypesOf("google", QUOTA, "ResourceExhausted"),
+    TypesOf("modal", QUOTA, "ResourceExhaustedError"),
+    TypesOf("huggingface_hub", ARGUMENT, "ValidationError"),
     TypesOf("tenacity", OTHER, "RetryError", says_more=True),
     # httpx, httpcore: an answer that broke off; botocore eventstream.py
     TypesOf("httpx", DOWNLOAD, "ReadError"),
@@ -195,6 +198,7 @@ SHARED = frozenset(
         *("NoSuchMethodError", "BuildError", "ImageNotFound", "ExecutionTimeout", "ServiceUnavailableError"),
         *("BadRequestException", "NotFoundException", "ForbiddenException", "LockTimeout", "TrainingFailedError"),
         *("IncompatibleError", "VersionMismatchError", "ConnectionException", "ReadOnlyError", "InsufficientPrivilege"),
+        *("ServerTimeoutError", "CircularDependencyError", "ResourceExhaustedError", "InternalClientError"),
         *("UnauthorizedException", "AuthorizationError", "ControllerError", "ServiceException", "LockException"),
     }
 )

@@ -40,7 +40,7 @@ OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         ),
         (r"TimedOut|Timeout", WAITED),
         (
-            r"H[Tt][Tt][Pp]|SSL|Throttl|U[Rr][Ll]Error|Download(?:Fail\w{0,10}|Error|Exception)?$|^ConnectionError$",
+            r"H[Tt][Tt][Pp](?!Not)|SSL|Throttl|^U[Rr][Ll]Error|Download(?:Fail\w{0,10}|Error|Exception)?$|^ConnectionError$",
             DOWNLOAD,
         ),
         (r"Connect(?:ion)?(?:Error|Failure|Failed|Lost|Closed|Refused|Reset|Exception)", NOBODY),
