@@ -334,9 +334,8 @@ def _unpaired(found: list[Wait], pairs: list[Wait], first: Wait) -> list[Candida
         of_all = ("p2p-order", "rank-divergent-decision", "ib-link-down")
         everybody = [[wait.rank for wait in pairs]] * len(of_all)
         return _undecided(of_all, POSSIBLE, first, f"{summary}: nothing else is open", found, everybody)
-    summary += ": a send or receive has no other half"
-    causes = {"p2p-order": POSSIBLE, "rank-divergent-decision": HINT}.items()
-    return [candidate(cause, sure, first, summary, few, found) for cause, sure in causes]
+    by = (first, f"{summary}: a send or receive has no other half", few, found)
+    return [candidate("p2p-order", POSSIBLE, *by), candidate("rank-divergent-decision", HINT, *by)]
 
 
 def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate]:
@@ -397,7 +396,8 @@ def _together(found: list[Wait]) -> list[Candidate]:
     if never:
         causes = ("p2p-acs-iommu", "wrong-nic", "firewall-ephemeral-ports", "gpu-driver-p2p-bug")
         return _undecided(causes, POSSIBLE, first, summary, found)
-    return _undecided(("nccl-bug", "xid-gpu-lost", "ib-link-down"), HINT, first, summary, found)
+    summary += ", or tensors are of unlike types, which torch does not tell"
+    return _undecided(("nccl-bug", "xid-gpu-lost", "ib-link-down", "shape-mismatch"), HINT, first, summary, found)
 
 
 def _undecided(
