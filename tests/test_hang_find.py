@@ -362,6 +362,13 @@ def test_two_nodes_are_one_job_though_one_is_told_wrong(nodes: list[NodeProcesse
     assert job.master_port == 29500
 
 
+@pytest.mark.parametrize(("address", "jobs"), [("10.0.0.1", 1), ("10.0.9.9", 2), ("localhost", 2)])
+def test_ranks_of_two_programs_are_one_job_by_their_master_alone(address: str, jobs: int) -> None:
+    """A generator beside a trainer; nothing else says that they belong together."""
+    other = process(11, f"{PYTHON} generate.py", **told(1, 2, address=address, local=0))
+    assert len(find_jobs([node(rank(11, 1, 0)), node(other, name="b")])) == jobs
+
+
 def test_single_node_jobs_on_two_nodes_with_the_same_port_are_two() -> None:
     def alone(name: str) -> NodeProcesses:
         found = [rank(pid, 10, number, address="127.0.0.1") for number, pid in enumerate((11, 12))]
