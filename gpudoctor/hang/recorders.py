@@ -76,8 +76,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """By group: the last collective that every rank has completed."""
     current: Mapping[int, Collective] = {}
     """By rank: the oldest entry that has not completed."""
-    stale: bool = False
-    """Read from files that were written before the present look."""
+    stale: bool = False  # read from files that were written before the present look
     spread_seconds: float = 0.0
     """Between the oldest and the newest of these files: ranks of an older file may have got on since."""
     cycle: tuple[str, ...] = ()
