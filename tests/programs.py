@@ -2,7 +2,8 @@
 
 A word gets in here by being looked up: in the program's manual or its own --help (Debian 12: coreutils, util-linux,
 procps, iproute2 6.1, nftables, iptables, kmod, pciutils, infiniband-diags, rdma-core 44, Slurm 22.05, Grid Engine,
-systemd 252, chrony, firewalld, ufw, podman 4.3), else in its source; nvidia-smi's, dcgmi's, docker's and kubectl's are by memory.
+systemd 252, chrony, firewalld, ufw, podman 4.3), else in its source; nvidia-smi's, dcgmi's, docker's and kubectl's are
+by memory.
 """
 
 PROGRAMS = {
