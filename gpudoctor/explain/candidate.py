@@ -106,6 +106,10 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     )
 
 
+SOME_RANK = "a rank "
+"""With which a symptom's words begin; which one it is may be known."""
+
+
 def merged(candidates: list[Candidate]) -> list[Candidate]:
     """One candidate a cause. Its words are those of the surest that came first; each that adds something adds to it."""
     by_cause: dict[str, list[Candidate]] = {}
@@ -142,11 +146,16 @@ def _merged(same: list[Candidate]) -> Candidate:
         first = structs.replace(first, summary=named.summary, ranks=named.ranks)
     if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:
         first = structs.replace(first, summary=worded.summary)
+    of_ranks = tuple(sorted(ranks)) if len(kinds) == 1 else (first.ranks or tuple(sorted(ranks)))
+    said = first.summary
+    if len(of_ranks) == 1 and said.startswith(SOME_RANK):
+        said = f"rank {of_ranks[0]} {said.removeprefix(SOME_RANK)}"
     return structs.replace(
         first,
+        summary=said,
         confidence=round(min(0.99, 1.0 - doubt), 2),
         hosts=tuple(dict.fromkeys(host for candidate in alike for host in candidate.hosts)),
-        ranks=tuple(sorted(ranks)) if len(kinds) == 1 else (first.ranks or tuple(sorted(ranks))),
+        ranks=of_ranks,
         evidence=tuple(lines)[:MOST_EVIDENCE],
     )
 

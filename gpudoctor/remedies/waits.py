@@ -218,4 +218,59 @@ REMEDIES = (
         "produced any output (state: OUT_OF_MEMORY)",
         counter="RuntimeError: has not produced any output (state: COMPLETED)",
     ),
+    Remedy(
+        "worker-of-ray-gone",
+        words=r"\bA worker health check failed\.\s[^\0]{0,1500}?\bThe actor died unexpectedly before finishing",
+        fix=(
+            "The process of that worker was ended from outside or took its node with it: the kernel's log there "
+            "(dmesg) says whether memory was what it lacked, raylet.out and the worker's own log in "
+            "/tmp/ray/session_latest/logs what came last."
+        ),
+        kind="dead-rank",
+        restart="not decided",
+        source="ray 2.60 train/v2 worker_group.py (WorkerHealthCheckFailedError), exceptions.py (ActorDiedError)",
+        sample="ray.train.WorkerGroupError: Training failed due to worker errors:\nA worker health check failed.\n"
+        "Worker info: Worker(pid=1)\nThe actor died unexpectedly before finishing this task.",
+        counter="RuntimeError: A worker health check failed.",
+    ),
+    Remedy(
+        "worker-of-pool-gone",
+        types=("TerminatedWorkerError",),
+        words=r"\bworker process managed by the executor was unexpectedly terminated",
+        fix=(
+            "A worker of joblib's pool was ended from outside: by SIGKILL it is mostly the memory of the machine or "
+            "cgroup (fewer n_jobs, smaller pieces), by SIGSEGV an extension that crashes (n_jobs=1 and "
+            "python -X faulthandler show where). Its exit code stands below."
+        ),
+        kind="dead-rank",
+        restart="not decided",
+        source="joblib externals/loky/process_executor.py (TerminatedWorkerError)",
+        sample="joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process managed by the executor "
+        "was unexpectedly terminated.",
+        counter="RuntimeError: a worker was terminated",
+    ),
+    Remedy(
+        "map-of-lmdb-full",
+        words=r"\bMDB_MAP_FULL\b",
+        fix="The LMDB file has reached its map_size: open it with a larger one (lmdb.open(..., map_size=2**40)).",
+        kind="config",
+        source="LMDB lmdb.h (MDB_MAP_FULL); py-lmdb",
+        sample="lmdb.MapFullError: mdb_put: MDB_MAP_FULL: Environment mapsize limit reached",
+        counter="lmdb.Error: mdb_txn_begin: MDB_READERS_FULL",
+    ),
+    Remedy(
+        "no-mongo-there",
+        types=("ServerSelectionTimeoutError",),
+        words=r"^(?P<server>[\w.-]{1,200}:\d{1,6}): ",
+        fix=(
+            "No MongoDB answered at {server}: look from this node whether it listens there, and whether the address of "
+            "the connection string is one that this node reaches."
+        ),
+        kind="route",
+        blame="environment",
+        restart="not decided",
+        source="pymongo errors.py, topology.py (ServerSelectionTimeoutError)",
+        sample="pymongo.errors.ServerSelectionTimeoutError: db.example.org:27017: timed out, Timeout: 30s",
+        counter="RuntimeError: db.example.org:27017: timed out",
+    ),
 )
