@@ -62,5 +62,5 @@ OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"N[Aa][Nn](?:Error|Exception|Loss|Detected)|NonFinite|Diverge", NAN),
     )
 )
-"""Each decides only where its words are the type's own matter in what packages define: measured over the types of 170
+"""Each decides only where its words are the type's own matter in what packages define: measured over the types of 123
 packages (docs/measured/explain.md). Memory, a module or a connection in a name tell nothing of this machine's."""
