@@ -15,7 +15,7 @@ import pytest
 from gpudoctor.hang import live
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import JobMember, Members
-from gpudoctor.read.job import describer, environment_now as reading, processes
+from gpudoctor.read.job import describer, environment_now as reading, processes, ray_driver
 from gpudoctor.read.job.environment_now import as_set, environment_now
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import Process
@@ -136,3 +136,27 @@ def test_a_driver_names_the_job_below_it() -> None:
         assert live._of_process((job,), os.getpid(), here=True) == (job,)
         assert live._of_process((job,), os.getpid(), here=False) == ()
         assert live._of_process((job,), 1 << 22, here=True) == ()
+
+
+def test_a_driver_of_ray_names_the_one_job_of_workers_that_began_since(tmp_path: Path) -> None:
+    """Its cluster was there before it, so that none of them is below it."""
+    library = tmp_path / "ray" / "_raylet.so"
+    library.parent.mkdir()
+    library.write_bytes(bytes(4096))
+    mapped = f"import mmap, time; f = open({str(library)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); "
+
+    def job(pid: int, name: str, started: int) -> Members:
+        worker = Process(pid=pid, parent=1, started=started, command=(name, ""))
+        return Members(id=f"{name} {started}", members=(JobMember(node=0, process=worker, role="rank", rank=0),))
+
+    with running(mapped) as driver, running("import time; ") as other:
+        began = ray_driver.started_by_driver(driver)
+        assert began is not None and ray_driver.started_by_driver(other) is None
+        alone = Process(pid=driver, parent=1, started=began, alone=True)
+        itself = Members(id="alone", members=(JobMember(node=0, process=alone, role="rank", rank=0),))
+        workers, before = job(1 << 22, "ray::RayTrainWorker", began + 9), job(1 << 22, "ray::RayTrainWorker", began - 9)
+        assert live._of_process((itself, before, workers), driver, here=True) == (workers,)
+        assert live._of_process((itself, before, workers), other, here=True) == ()
+        assert live._of_process((itself, before), driver, here=True) == (itself,)
+        two = (itself, workers, job(1 << 22, "ray::WorkerDict", began + 5))
+        assert live._of_process(two, driver, here=True) == (itself,)  # whose they are is not known

@@ -5,16 +5,16 @@ its id from the store, under the key "LOWER:HIGHER"; where it is not there when 
 come to a message between the two.
 """
 
-import re
 from collections.abc import Sequence
 
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken
 from gpudoctor.explain.waits import PARTS_OF_ONE, Wait, said, shown_by
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import HINT, LIKELY
 
 NOT_RECEIVED = ("unique-id-not-received", "store-wait-timeout")
-PAIR = re.compile(r"(?:^|//cuda//)(?P<lower>\d{1,6}):(?P<higher>\d{1,6})$")
+PAIR = lazy_re(r"(?:^|//cuda//)(?P<lower>\d{1,6}):(?P<higher>\d{1,6})$")
 """As ProcessGroupNCCL calls it, and with the prefixes of its store."""
 
 

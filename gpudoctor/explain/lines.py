@@ -18,7 +18,7 @@ from gpudoctor import bounded
 from gpudoctor.explain.straight import Straight, straight
 from gpudoctor.explain.stream import Stream
 from gpudoctor.knowledge.bug_report import START, WITHIN
-from gpudoctor.lazy import lazy_re
+from gpudoctor.knowledge.decoration import COLORS, REPEATED, REPEATED_MARK
 from gpudoctor.no_text import kind_of
 
 BLOCK = 1024 * 1024
@@ -34,13 +34,6 @@ MOST_NAMES = 1_000_000
 MOST_EXPANSION = 1000
 """Times, where that matters; of a file that repeats one line for ever, the beginning says it all."""
 EXPANSION_MATTERS_BYTES = 256 * 1024 * 1024
-
-COLORS = lazy_re(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""Terminal sequences: CSI, OSC, and the two-byte ones."""
-
-REPEATED = lazy_re(rb" ?\[repeated \d{1,9}x across cluster\](?: \(Ray deduplicates logs by default\.[^\n]{0,300}\))?")
-"""What Ray puts behind a line that it did not repeat (ray/_private/ray_logging): no words of the line's own."""
-REPEATED_MARK = b"x across cluster]"
 
 
 class Readable(Protocol):

@@ -27,6 +27,7 @@ from gpudoctor.hang.report import HangReport, JobReport, is_fault
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
 from gpudoctor.read import process as processes
+from gpudoctor.read.job.ray_driver import TITLE, started_by_driver
 from gpudoctor.read.process import ancestors
 from gpudoctor.read.users import is_known
 from gpudoctor.snapshot.evidence import Evidence
@@ -223,12 +224,26 @@ def wanted(processes: ask.Processes, asked: JobsWanted, *, here: bool = False) -
 
 
 def _of_process(jobs: Sequence[Members], pid: int, *, here: bool) -> tuple[Members, ...]:
-    """Those that a process belongs to; else those below it: of a driver whose workers another program has started
-    (Ray's raylet), or of a batch script."""
+    """Those that a process belongs to; else those below it, of a batch script, or of a driver whose workers another
+    program has started (Ray's raylet): a driver is no job by itself."""
     own = tuple(job for job in jobs if any(member.process.pid == pid for member in job.members))
-    if own or not here:
+    if not here or (own and not all(member.process.alone for job in own for member in job.members)):
         return own
-    return tuple(job for job in jobs if any(pid in ancestors(member.process.pid) for member in job.members))
+    below = tuple(job for job in jobs if any(pid in ancestors(member.process.pid) for member in job.members))
+    return below or _of_driver(jobs, pid) or own
+
+
+def _of_driver(jobs: Sequence[Members], pid: int) -> tuple[Members, ...]:
+    """The job of Ray's workers that began since their driver did; () where there are several."""
+    began = started_by_driver(pid)
+    since = tuple(
+        job
+        for job in jobs
+        if began is not None
+        and any(member.process.command[:1] and member.process.command[0].startswith(TITLE) for member in job.members)
+        and all(member.process.started >= began for member in job.members if member.role == "rank")
+    )
+    return since if len(since) == 1 else ()
 
 
 def matches(id: str, wanted: str) -> bool:

@@ -23,6 +23,8 @@ from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.read import process as processes
 from gpudoctor.run.alone import Alone
 from gpudoctor.run.channels import Outlet
+from gpudoctor.run.news import News
+from gpudoctor.run.use import KEPT
 
 SILENT_SECONDS = 120.0
 """After which we look, where nothing is said: shorter than the time-outs of NCCL (600 s) and gloo (1800 s)."""
@@ -98,7 +100,9 @@ class StallWatch:
         self._together = together or Alone()
         self._pid, self._folder, self._say, self._collectives = pid, folder, say, collectives
         self._counts: tuple[int, ...] = ()
-        self._files = [outlet.outputs[0] for outlet in outlets if outlet.kind == "file"]
+        files = [Path(f"/proc/self/fd/{outlet.outputs[0]}") for outlet in outlets if outlet.kind == "file"]
+        kept = [folder / name for name in KEPT] if folder is not None else []
+        self._news = News([*files, *kept]) if files or kept else None
         self._on_stall: OnStall = on_stall
         self._kills = on_stall == "kill"
         self._hung = 0
@@ -167,25 +171,10 @@ class StallWatch:
             self._child = None
 
     def _amount(self) -> tuple[int, ...]:
-        """What changes as the job gets on: collectives begun, where that is told; else how much has been said."""
+        """What changes as the job gets on: collectives begun, where that is told; else how much that is new has been
+        said; () where nothing tells."""
         self._counts = self._collectives()
-        return self._counts if any(self._counts) else self._output()
-
-    def _output(self) -> tuple[int, ...]:
-        sizes: list[int] = []
-        for number in self._files:
-            try:
-                sizes.append(os.fstat(number).st_size)
-            except OSError:
-                sizes.append(-1)
-        if self._folder is not None:
-            for name in ("output.log", "output.tail-1", "output.tail-2"):
-                try:
-                    status = (self._folder / name).stat()
-                    sizes += (status.st_size, status.st_mtime_ns)
-                except OSError:
-                    sizes.append(-1)
-        return tuple(sizes)
+        return self._counts if any(self._counts) else (self._news.count(),) if self._news is not None else ()
 
     def _ask(self) -> None:
         self._looks += 1
@@ -230,6 +219,6 @@ class StallWatch:
             self._say_silence(now, "and may get on", stall_told.lines)
 
     def _say_silence(self, now: float, how: str, lines: Sequence[str]) -> None:
-        what = "begun no collective" if self._said == self._counts else "said nothing"
+        what = "begun no collective" if self._said == self._counts else "said nothing new"
         self._say((f"it has {what} for {now - self._since:.0f} s{in_steps(self._steps())}, {how}", *lines))
         self._said = self._amount()  # our own words may stand in its file now

@@ -45,7 +45,7 @@ UNDECIDED = 45.0
 MOST_WAIT = 30.0
 CALM = 4.0
 """At a higher load what is late may be so for others' sake."""
-STANDS = re.compile(r"gpudoctor: it has (?:begun no collective|said nothing) for (\d+) s.*, and stands still")
+STANDS = re.compile(r"gpudoctor: it has (?:begun no collective|said nothing new) for (\d+) s.*, and stands still")
 NAMED = re.compile(r"gpudoctor: cause: .*\[([\w-]+)\]")
 
 
