@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings as how, strategies as st
 
@@ -12,6 +13,7 @@ from tests.lab.nccl.cases import ALONE, BUSES, ETH, ethernet, gpus, of_tree
 from tests.lab.nccl.node import Device, Hca, Interface, Node, address, behind_switch
 from tests.lab.nccl.oracle import Case
 
+Made = TypeVar("Made")
 NAMES = (
     *("eth0", "eth1", "eth10", "eno1", "enp6s0", "ens1f0np0", "ib0", "ib1", "ibp12s0", "ibs4", "bond0", "bond1"),
     *("docker0", "docker_gwbridge", "br-3f9d12ab77c0", "virbr0", "veth1a2b3c", "wlan0", "tun0", "lo0", "e", "hsn0"),
@@ -229,11 +231,14 @@ def drawn(count: int, seed: int) -> Iterator[Case]:
         transport_case(),
         rail_case(),
     ):
-        yield from _examples(make, count, seed)
+        for number, case in enumerate(examples(make, count, seed)):
+            case.name += f" {number}"
+            yield case
 
 
-def _examples(strategy: st.SearchStrategy[Case], count: int, seed: int) -> list[Case]:
-    found: list[Case] = []
+def examples(strategy: st.SearchStrategy[Made], count: int, seed: int) -> list[Made]:
+    """The same ones for the same seed."""
+    found: list[Made] = []
 
     @seeded(seed)
     @how(
@@ -244,9 +249,8 @@ def _examples(strategy: st.SearchStrategy[Case], count: int, seed: int) -> list[
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
-    def collect(case: Case) -> None:
-        case.name += f" {len(found)}"
-        found.append(case)
+    def collect(made: Made) -> None:
+        found.append(made)
 
     collect()
     return found

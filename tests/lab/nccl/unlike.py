@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hypothesis import HealthCheck, Phase, given, seed as seeded, settings as how, strategies as st
+from hypothesis import strategies as st
 
 from gpudoctor import diagnose, explain
 from gpudoctor.fleet.compare import differences
@@ -31,6 +31,7 @@ from gpudoctor.snapshot import Snapshot, from_json
 from tests.lab import machines
 from tests.lab.nccl import wheels
 from tests.lab.nccl.cases import ETH, ethernet, gpus, rails
+from tests.lab.nccl.drawn import examples
 from tests.lab.nccl.node import BESIDE, Hca, Node
 from tests.lab.nccl.oracle import SURE, Case, as_seen, in_node, ports, run_of
 
@@ -124,22 +125,7 @@ def pair(draw: st.DrawFn) -> Pair:
 
 
 def pairs(count: int, seed: int) -> list[Pair]:
-    found: list[Pair] = []
-
-    @seeded(seed)
-    @how(
-        max_examples=count,
-        phases=(Phase.generate,),
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(pair())
-    def collect(made: Pair) -> None:
-        found.append(made._replace(name=f"unlike {len(found)}"))
-
-    collect()
-    return found
+    return [made._replace(name=f"unlike {number}") for number, made in enumerate(examples(pair(), count, seed))]
 
 
 class Answer(NamedTuple):
