@@ -56,13 +56,16 @@ def _seen(source: SourceContext, statement: Enclosing) -> Seen:
 
 
 def _decides_nothing(job: HangJob, cause: HangCause) -> bool:
-    """Whether its line is one at which a rank stands, or a condition that is alike on all."""
+    """Whether its line is one at which a rank stands, unless it was told as the condition (what is called may stand in
+    a table), or a condition that is alike on all."""
     place = cause.where
     if place is None:
         return False
+    line = f"{place.file}:{place.line}"
+    told = any(seen.source == line and seen.text.startswith("if ") for seen in cause.evidence)
     for rank in job.ranks:
         if any((frame.file, frame.line) == (place.file, place.line) for frame in rank.place.user_frames):
-            return True
+            return not told
         for source in rank.evidence.sources:
             if source.file == place.file and any(
                 around.line == place.line
