@@ -142,7 +142,8 @@ class Child:
                 self.process.kill()
 
     def _collect(self, stream: IO[bytes], sink: bytearray) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the pipe was closed under us by `end`
+        """Until nobody writes any more, which may be after `end`: who left the session of a child may hold its pipe."""
+        with stream, contextlib.suppress(OSError, ValueError):  # the pipe was closed under us by `end`
             while chunk := os.read(stream.fileno(), 1 << 16):
                 sink += chunk
                 if sink is self.errors and len(sink) > KEPT_ERROR_BYTES:

@@ -76,6 +76,21 @@ def test_descendants_are_ended_with_a_child_that_left_them_behind() -> None:
     wait_until_gone(int(reply.output))
 
 
+def test_a_pipe_that_somebody_else_holds_is_closed_when_that_one_ends() -> None:
+    child = python(
+        "import subprocess; print(subprocess.Popen(['sleep', '300'], start_new_session=True).pid, flush=True)"
+    )
+    holder = int(gather([child])["child"].output)
+    streams = (child.process.stdout, child.process.stderr)
+    assert not any(stream is None or stream.closed for stream in streams)
+    psutil.Process(holder).kill()
+    for _ in range(500):
+        if all(stream is not None and stream.closed for stream in streams):
+            return
+        time.sleep(0.01)
+    raise AssertionError("they are left to be collected")
+
+
 def test_a_child_that_closes_its_pipes_and_stays_is_ended_at_its_deadline() -> None:
     child = python("import os, time; os.close(1); os.close(2); time.sleep(600)", timeout=0.5)
     assert gather([child])["child"].timed_out
