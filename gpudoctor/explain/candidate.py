@@ -43,6 +43,8 @@ GENERAL = frozenset({"", "assertion", "bus"})
 """Variants that tell only what every line of their cause does."""
 OF_A_RANK = frozenset({"rank-died"})
 """Of which the line that names the rank is told before one that does not."""
+SOME_RANK = "a rank "
+"""With which a symptom's words begin; which one it is may be known."""
 OF_ANOTHER = frozenset({"store-host-exit"})
 """Told by those whom the culprit has left behind."""
 LIVED_ON = 0.4
@@ -104,10 +106,6 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
         evidence=(event.at, *event.after),
         hosts=(host,) if (host := values.get("host") or event.host) else (),
     )
-
-
-SOME_RANK = "a rank "
-"""With which a symptom's words begin; which one it is may be known."""
 
 
 def merged(candidates: list[Candidate]) -> list[Candidate]:

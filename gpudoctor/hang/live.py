@@ -236,11 +236,12 @@ def _of_process(jobs: Sequence[Members], pid: int, *, here: bool) -> tuple[Membe
 def _of_driver(jobs: Sequence[Members], pid: int) -> tuple[Members, ...]:
     """The job of Ray's workers that began since their driver did; () where there are several."""
     began = started_by_driver(pid)
+    if began is None:
+        return ()
     since = tuple(
         job
         for job in jobs
-        if began is not None
-        and any(member.process.command[:1] and member.process.command[0].startswith(TITLE) for member in job.members)
+        if any("".join(member.process.command[:1]).startswith(TITLE) for member in job.members)
         and all(member.process.started >= began for member in job.members if member.role == "rank")
     )
     return since if len(since) == 1 else ()

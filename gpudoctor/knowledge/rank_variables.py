@@ -25,19 +25,10 @@ OF_A_GROUP = (*TORCHRUN, "MASTER_ADDR", "MASTER_PORT")
 """What a rank that torchrun starts needs to join: init_process_group's "env://", and its own device."""
 OF_TORCHRUN = frozenset(
     (
-        *(
-            *OF_A_GROUP,
-            "GROUP_RANK",
-            "GROUP_WORLD_SIZE",
-            "ROLE_RANK",
-            "ROLE_NAME",
-            "ROLE_WORLD_SIZE",
-            "OMP_NUM_THREADS",
-        ),
-        *(
-            f"TORCHELASTIC_{name}"
-            for name in ("RESTART_COUNT", "MAX_RESTARTS", "RUN_ID", "USE_AGENT_STORE", "ERROR_FILE")
-        ),
+        *OF_A_GROUP,
+        *("GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "OMP_NUM_THREADS"),
+        *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID"),
+        *("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE"),
     )
 )
 """All that torchrun sets for a rank: torch/distributed/elastic/agent/server/local_elastic_agent.py."""

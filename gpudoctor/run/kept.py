@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.system import within
+from gpudoctor.run import relay
 
 ANSWER_SECONDS = 5.0
 MOST_RUNS = 20
@@ -22,7 +23,7 @@ MOST_BYTES = 512 * 1024 * 1024
 LOCK = "lock"
 NAME = lazy_re(r"[0-9]{8}-[0-9]{6}-[0-9]{1,10}(-[0-9]{1,3})?")
 MOST_OF_A_SECOND = 1000
-OUTPUT, SECOND = "output.log", "output-2.log"
+OUTPUT, SECOND = relay.HEAD, "output-2.log"
 """The second: of a file, where the other stream passed through the relay."""
 OF_RANKS = lazy_re(
     r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-(?P<start>[0-9]{1,4}))?\.(?P<part>log|tail-[12])"
@@ -77,7 +78,7 @@ def full() -> str:
 
 def said(folder: Path | None) -> int | None:
     """Bytes of what the command has said by now, as long as one file holds all of it; None: it does not."""
-    if folder is None or any((folder / f"output.tail-{number}").exists() for number in (1, 2)):
+    if folder is None or any((folder / name).exists() for name in relay.TAILS):
         return None
     try:
         return (folder / OUTPUT).stat().st_size

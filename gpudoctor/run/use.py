@@ -18,6 +18,7 @@ from typing import Any
 from gpudoctor import active
 from gpudoctor.read import process as processes
 from gpudoctor.read.lifeline import end_with_the_doctor
+from gpudoctor.run import relay
 from gpudoctor.run.channels import Outlet
 
 NAME = "use.jsonl"
@@ -26,7 +27,8 @@ MOST_LINES = 720
 MOST_PROCESSES = 2048
 FAMILY_EVERY = 6
 """Samples between two looks who belongs to the job: it costs more than what they use."""
-KEPT = ("output.log", "output.tail-1", "output.tail-2")
+KEPT = (relay.HEAD, *relay.TAILS)
+"""What is kept of the output, in the report's folder."""
 PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
